@@ -128,10 +128,8 @@ local function statement(model, word, st, expr)
     model.statements[#model.statements + 1] = st
 end
 
-local function make_words(model)
-    local w = {}
-
-    -- Numbers and symbols.
+-- Numbers and symbols.
+local function add_numbers(w)
     w.pi, w.hc, w.r, w.x, w.y, w.N = math.pi, algebra.hc, algebra.symbol("r"), algebra.symbol("x"),
         algebra.symbol("y"), algebra.symbol("N")
     w.i, w.j, w.k, w.l = algebra.slot(1), algebra.slot(2), algebra.slot(3), algebra.slot(4)
@@ -154,8 +152,10 @@ local function make_words(model)
         w[name] = function(v) return algebra.apply(name, v) end
     end
     function w.adj(v) return algebra.adjoint(v) end
+end
 
-    -- Structure.
+-- Structural parameters, local spaces, sites.
+local function add_structure(w, model)
     function w.structural(t)
         if not util.is_plain(t) then refuse("structural needs { name = value, ... }") end
         if model.structural_line then refuse("structural is given twice") end
@@ -223,8 +223,10 @@ local function make_words(model)
         end
         model.types[#model.types + 1] = {space = what, where = where, line = util.model_line()}
     end
+end
 
-    -- Charges.
+-- Charges.
+local function add_charges(w, model)
     local Modulus = {__name = "modulus", opaque = true}
     function w.mod(v, n)
         if not algebra.to_ops(v) then
@@ -297,8 +299,10 @@ local function make_words(model)
             refuse("conserve names no charge; write conserve \"nothing\" if there is none")
         end
     end
+end
 
-    -- Run-time parameters.
+-- Run-time parameters.
+local function add_parameters(w, model)
     local Array = {__name = "array", opaque = true}
     local function array(kind)
         return function(v)
@@ -322,8 +326,10 @@ local function make_words(model)
             model.param_order[#model.param_order + 1] = name
         end
     end
+end
 
-    -- Sums over flavours.
+-- Sums over flavours.
+local function add_sums(w, model)
     local function sum_over(names, v, choices)
         local sum = algebra.to_ops(v)
         if not sum then refuse("sum(...) needs operators, got %s", algebra.describe(v)) end
@@ -368,8 +374,10 @@ local function make_words(model)
             need_operator(model, "Sz", "S_dot_S")
         return (plus(a) * minus(b) + minus(a) * plus(b)) / 2 + z(a) * z(b)
     end
+end
 
-    -- Terms.
+-- Terms.
+local function add_terms(w, model)
     local function class_name(word, class)
         if type(class) ~= "string" or not string.find(class, "^[%w_%-]+$") then
             refuse("%s needs the name of a class first, as in %s(\"nn\", ...), got %s", word, word,
@@ -419,6 +427,17 @@ local function make_words(model)
             refuse("%s", type(reason) == "string" and reason or "a check of the model failed")
         end
     end
+end
+
+-- All words that a model can use.
+local function make_words(model)
+    local w = {}
+    add_numbers(w)
+    add_structure(w, model)
+    add_charges(w, model)
+    add_parameters(w, model)
+    add_sums(w, model)
+    add_terms(w, model)
     return w
 end
 

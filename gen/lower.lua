@@ -417,8 +417,9 @@ local function check_hermitian(out)
                     culprit = e end
             end
         end
-        -- the same operator may be written in two ways: decide by the matrix where that is possible
-        if culprit then
+        -- the same operator may be written in two ways: decide by the matrix where that is possible. It costs
+        -- most of all, and says nothing where the lattice has to decide anyway.
+        if culprit and not may_be_elsewhere(groups, order, key, culprit) then
             local hermitian, slots = true, {}
             for slot = 1, culprit.st.nslot do slots[slot] = slot end
             if #slots <= 4 then
@@ -435,7 +436,7 @@ local function check_hermitian(out)
             else
                 hermitian = false
             end
-            if not hermitian and not may_be_elsewhere(groups, order, key, culprit) then
+            if not hermitian then
                 refuse_at(culprit.line,
                     "the Hamiltonian is not Hermitian: the adjoint of %s is missing; add + hc (a DM term or a flux needs complex numbers, which are not possible: look for a real gauge)",
                     culprit.text)

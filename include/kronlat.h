@@ -5,13 +5,12 @@
    - A function that can fail returns a kronlat_status: KRONLAT_OK, or what went wrong; `error`, which may be
      NULL, then says it in one line. A handle that is to be made is NULL after a failure, unless said
      otherwise.
-   - Handles are opaque. Who makes one destroys it; destroy accepts NULL. A result, an operator, an mps or an
-     mpo lives on when its problem is changed or destroyed.
+   - Handles are opaque. Who makes one destroys it; destroy accepts NULL. Results, operators and tensors live
+     on when their problem is changed or destroyed.
    - Different handles may be used by different threads at once; one handle by one thread at a time. Runs
-      share
-     the processors: the second of two that come together works on its caller's thread alone. A program that
-     uses HDF5 itself must not do so while another thread saves or loads, unless its HDF5 is built
-     thread-safe.
+     share the processors: the second of two that come together works on its caller's thread alone.
+   - A program that uses HDF5 itself must not do so while another thread saves or loads, unless its HDF5 is
+     built thread-safe.
    - Arrays are row-major, the last index running fastest. The caller owns what it passes in, and it is copied
      before a function returns. Pointers that are handed out belong to the handle and live as long as it does.
    - Sites are numbered from 0 as the lattice numbers them. Energies are in the units of the model's
@@ -88,6 +87,10 @@ kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2
    Without this call no symmetry is used. BAD_INPUT: integrals break the symmetry. */
 kronlat_status kronlat_problem_set_irreps(kronlat_problem *problem, int norb, const int *irrep,
                                           kronlat_error *error);
+/* The system that a result file of DMRG or ED is of: model, lattice, parameters, charges and how it was run, as
+   its file says; not what was measured and where it was written. BAD_INPUT: another file, or one of a model
+   or a lattice that was handed over in memory. */
+kronlat_status kronlat_problem_create_result(const char *path, kronlat_problem **out, kronlat_error *error);
 void kronlat_problem_destroy(kronlat_problem *problem);
 
 /* Sets an option by its name in job files (docs/manual.md, `kronlat dmrg --help'): "sites" "32", "lattice"
@@ -179,7 +182,8 @@ kronlat_status kronlat_dmrg(kronlat_problem *problem, const kronlat_result *star
                             kronlat_error *error);
 kronlat_status kronlat_ed(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
 kronlat_status kronlat_ci(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
-/* keep nonzero: kronlat_ed keeps the states themselves, for kronlat_result_vector. */
+/* keep nonzero: kronlat_ed keeps the states themselves, for kronlat_result_vector, and kronlat_ci for
+   kronlat_result_determinants. */
 void kronlat_problem_keep_vectors(kronlat_problem *problem, int keep);
 
 /* ---------------------------------------------------------------- results */
@@ -198,6 +202,10 @@ int kronlat_result_states(const kronlat_result *result);
 double kronlat_result_energy(const kronlat_result *result, int state);
 double kronlat_result_error(const kronlat_result *result, int state);
 
+/* Of DMRG and ED: "model", "variant", "formula", "lattice", "command_line", "program" (the version that ran).
+   NULL: there is no such text. */
+const char *kronlat_result_text(const kronlat_result *result, const char *what);
+
 /* Everything else, by name; docs/library.md lists the names. Of all methods: "energy"[states],
    "error"[states]. What was measured stands under "local/Sz", "correlation/Sz,Sz", of the state k > 0 under
    "state_k/local/Sz". Names from 0 to count - 1; NULL beyond. */
@@ -210,10 +218,19 @@ kronlat_status kronlat_result_array(const kronlat_result *result, const char *na
 /* Measures more on the states of a result of DMRG, as the option "measure" says it, and adds it. BAD_INPUT: a
    result without its state, or of another method. */
 kronlat_status kronlat_result_measure(kronlat_result *result, const char *what, kronlat_error *error);
+/* Numbers in a state that is kept; 0: none is. */
+int64_t kronlat_result_dimension(const kronlat_result *result);
 /* x[n] = state `state` of kronlat_ed, n and order as of kronlat_operator. BAD_INPUT: no vectors were kept, or
    n is not the dimension. */
 kronlat_status kronlat_result_vector(const kronlat_result *result, int state, int64_t n, double *x,
                                      kronlat_error *error);
+
+/* State `state` of kronlat_ci: *n determinants, bit p of alpha[i] and beta[i] being orbital p, and their
+   coefficients. A determinant is the product of the creation operators of its alpha orbitals, in ascending
+   order, then of its beta orbitals, on the vacuum. Any pointer may be NULL. BAD_INPUT: none were kept. */
+kronlat_status kronlat_result_determinants(const kronlat_result *result, int state, int64_t *n,
+                                           const uint64_t **alpha, const uint64_t **beta,
+                                           const double **coefficient, kronlat_error *error);
 
 /* Writes a file that `kronlat show' reads; an older one is replaced as a whole, or stays as it was. */
 kronlat_status kronlat_result_save(const kronlat_result *result, const char *path, kronlat_error *error);
@@ -226,8 +243,10 @@ kronlat_status kronlat_result_load(kronlat_problem *problem, const char *path, k
 
 /* H in the sector of the problem's charges, for one's own solver. Basis states are products of local states
    of the sites in the order of positions (kronlat_operator_position), with fermionic modes filled in this
-   order and, at a site, in the model's. */
+   order and, at a site, in the model's. Of a molecule: H of kronlat_ci in the options' "space" and "irrep";
+   sites and positions are the orbitals, local states 0 empty, 1 alpha, 2 beta, 3 both, alpha filled first. */
 typedef struct kronlat_operator kronlat_operator;
+/* BAD_INPUT: a charge is missing, or the irrep of a molecule that has several. */
 kronlat_status kronlat_operator_create(kronlat_problem *problem, kronlat_operator **out,
                                        kronlat_error *error);
 void kronlat_operator_destroy(kronlat_operator *op);
@@ -247,6 +266,50 @@ kronlat_status kronlat_operator_diagonal(kronlat_operator *op, double *d, kronla
 kronlat_status kronlat_operator_state(const kronlat_operator *op, int64_t i, int *state,
                                       kronlat_error *error);
 int64_t kronlat_operator_find(const kronlat_operator *op, const int *state);
+
+/* ---------------------------------------------------------------- tensors of states and of H */
+
+/* A chain of site tensors in dense blocks by charge: a matrix product state (MPS), or the Hamiltonian as a
+   matrix product operator (MPO). Position p = 0 to sites - 1 has the matrices A(p), between bond p and
+   bond p + 1:
+     MPS   psi(s_0, s_1, ...) = A(0)[s_0] A(1)[s_1] ...
+     MPO   <s| H |f>          = W(0)[s_0][f_0] W(1)[s_1][f_1] ...
+   in the basis of kronlat_operator: products of local states in the order of positions, fermionic modes
+   filled in this order and, at a site, in the model's. All signs of fermions are in the numbers: chains are
+   contracted as plain tensor products are. Both outer bonds have one state. A state of a bond has a charge:
+   of an MPS that of the sites to its left; of an MPO what its operators add to the charge there. A block
+   joins a sector of the left bond with the sector of the right one whose charge is that of the left, plus
+   that of the local state, less that of the local state `from` (of an MPO); other blocks are zero and are not
+   listed. */
+typedef struct kronlat_tensors kronlat_tensors;
+
+/* State `state` of a result of DMRG, of norm 1. centre: the position before which the matrices are left
+   isometries, sum_s A[s]^T A[s] = 1, and behind which they are right isometries, sum_s A[s] A[s]^T = 1.
+   BAD_INPUT: a result without its state; no such state or position; the total spin is a charge. */
+kronlat_status kronlat_result_mps(const kronlat_result *result, int state, int centre, kronlat_tensors **out,
+                                  kronlat_error *error);
+/* H of the problem, its constant included; charges need not be set. BAD_INPUT: the total spin is a charge. */
+kronlat_status kronlat_problem_mpo(kronlat_problem *problem, kronlat_tensors **out, kronlat_error *error);
+void kronlat_tensors_destroy(kronlat_tensors *tensors);
+int kronlat_tensors_sites(const kronlat_tensors *tensors);
+/* Site of a position, as the lattice numbers it; and its local states, numbered as in
+   kronlat_problem_site_state. -1: no such position. */
+int kronlat_tensors_site(const kronlat_tensors *tensors, int position);
+int kronlat_tensors_dimension(const kronlat_tensors *tensors, int position);
+/* Sectors of bond 0 to sites; -1: no such bond. */
+int kronlat_tensors_sectors(const kronlat_tensors *tensors, int bond);
+/* charge[charges]: of the sector, in the unit of kronlat_problem_charge; *dimension: its states. Either may
+   be NULL. Sectors come in ascending order of their charges. */
+kronlat_status kronlat_tensors_sector(const kronlat_tensors *tensors, int bond, int sector, int *charge,
+                                      int64_t *dimension, kronlat_error *error);
+/* Blocks of a position; -1: no such position. */
+int64_t kronlat_tensors_blocks(const kronlat_tensors *tensors, int position);
+/* Block i: its sectors, its local states, and *data = [dimension of left][dimension of right], row-major, the
+   handle's. *from: of an MPO the local state that H is applied to, *state the one that comes out; of an MPS
+   -1. Any pointer may be NULL. */
+kronlat_status kronlat_tensors_block(const kronlat_tensors *tensors, int position, int64_t i, int *left,
+                                     int *state, int *from, int *right, const double **data,
+                                     kronlat_error *error);
 
 /* ---- end of the plain declarations ---- */
 

@@ -15,6 +15,7 @@
 #include "bench/bench_ci.h"
 #include "bench/bench_compare.h"
 #include "bench/bench_hx.h"
+#include "bench/bench_run.h"
 #include "bench/bench_tall.h"
 #include "cli/commandline.h"
 #include "bench/bench_ed.h"
@@ -252,7 +253,7 @@ static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strateg
         .target = t->target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
     KL_TRY(kl_engine_create(t->terms, ex, &eo, &e, err));
     KL_TRY(kl_engine_resume_take(e, state, err));
-    KL_TRY(kl_engine_state(e, (double[KL_MAX_ROOT]){0}, state, err));
+    KL_TRY(kl_engine_state(e, (double[KL_MAX_STATE]){0}, state, err));
     const int c = e->centre;
     KL_TRY(kl_bigop_create(e->left_block[c], e->row, c, &l, err));
     KL_TRY(kl_bigop_create(e->right_block[c + 2], e->col, c + 1, &r, err));
@@ -412,6 +413,7 @@ kl_status kl_bench_run(kl_options *o, kl_err *err)
     case KL_CMD_BENCH_DMRG: return o->model ? bench_dmrg_one(o, b->exact, beside, err) : bench_cases(o, err);
     case KL_CMD_BENCH_ED: return kl_bench_ed(o, b->exact, beside, err);
     case KL_CMD_BENCH_CI: return kl_bench_ci(o, err);
+    case KL_CMD_BENCH_RUN: return kl_bench_whole_run(o, err);
     case KL_CMD_BENCH_HX: return bench_hx(o, err);
     case KL_CMD_BENCH_REPLAY: return kl_bench_replay(o, err);
     case KL_CMD_BENCH_OFFLOAD:

@@ -283,10 +283,10 @@ static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
                                .self = &count,
                                .step = on_step};
         kl_eig_stats stats;
-        double energy;
+        double energy, told;
         ex->vt.release(ex, &y);
         KL_TRY(kl_ed_random(ed, 11, x, err));
-        KL_TRY(kl_lobpcg_solve(&ed->op, &o, 1, x, ld, &energy, &stats, err));
+        KL_TRY(kl_lobpcg_solve(&ed->op, &o, 1, x, ld, &energy, &told, &stats, err));
         ex->vt.release(ex, &x);
         KL_TRY(ex->baselines->kron_contest(ex, ed->kron, &c, err));
         print_contest(&c, count.end - count.begin);

@@ -22,7 +22,7 @@
 
 #include "base/mem.h"
 #include "base/prof.h"
-#include "ci/cisector.h"
+#include "ci/cikeep.h"
 #include "ci/cistate.h"
 
 static const double coarse_tol = 0.01;  /* hartree: enough to tell irreps apart */
@@ -44,21 +44,38 @@ static int collect(const kl_cisector *s, const int *nroot, candidate *list)
     int n = 0;
     for (int g = 0; g < 8; g++)
         for (int k = 0; k < nroot[g]; k++)
-            list[n++] = (candidate){s[g].energy[k], s[g].energy[k] - s[g].stats.residual[k], g, k};
+            list[n++] = (candidate){s[g].energy[k], s[g].energy[k] - s[g].residual[k], g, k};
     qsort(list, (size_t)n, sizeof(*list), by_value);
     return n;
 }
 
-static kl_status check_opts(const kl_ci_opts *o, kl_err *err)
+kl_status kl_ci_check(const kl_ci_opts *o, kl_err *err)
 {
-    if (o->nroot < 1 || o->nroot > KL_MAX_ROOT)
-        return kl_fail(err, KL_EINPUT, "%d roots; allowed: 1 to %d", o->nroot, KL_MAX_ROOT);
+    if (o->nroot < 1) return kl_fail(err, KL_EINPUT, "%d roots; 1 or more are allowed", o->nroot);
     if (!o->full && o->levels == 0) return kl_fail(err, KL_EINPUT, "no space was chosen");
     if (!o->full && o->store == KL_CI_DIRECT)
         return kl_fail(
             err, KL_EINPUT,
             "products without a matrix are for full spaces (full, cas); a truncated space stores its matrix");
     return KL_OK;
+}
+
+/* No more roots than there are determinants; spaces beyond 64 bits have enough. */
+static kl_status check_roots(const kl_ciorbitals *l, const kl_ci_opts *o, int nirrep, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t all = 0, n;
+    for (int g = 0; g < nirrep && all < o->nroot; g++) {
+        if (o->irrep >= 0 && g != o->irrep) continue;
+        const kl_det_spec spec = kl_ciorbitals_spec(l, o, g);
+        KL_TRY(kl_detspace_count(&spec, &n, err));
+        all += n < 0 || n > o->nroot ? o->nroot : n;
+    }
+    if (all > 0 && all < o->nroot)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%d roots are asked for, but the space has only %lld determinant%s",
+                       o->nroot, (long long)all, all == 1 ? "" : "s"));
+out:
+    return st;
 }
 
 kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *opts,
@@ -68,14 +85,15 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
     const double start = kl_prof_seconds();
     kl_ciorbitals l = {0};
     kl_cisector s[8] = {{0}};
-    candidate list[8 * KL_MAX_ROOT];
+    candidate *list = NULL;
     kl_ci_opts o = *opts;
     int nsector = 0, wanted[8] = {0}, n = 0;
     *out = (kl_ci_result){0};
     if (o.nthread < 1) o.nthread = ex->nthread;
     if (o.tol <= 0) o.tol = 1e-6;
-    KL_TRY(check_opts(&o, err));
+    KL_TRY(kl_ci_check(&o, err));
     KL_TRY(kl_ciorbitals_make(f, &o, &l, err));
+    KL_TRY(check_roots(&l, &o, f->nirrep, err));
     out->norb = f->norb;
     out->nalpha = l.nalpha;
     out->nbeta = l.nbeta;
@@ -99,12 +117,17 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
     }
     if (nsector == 0)
         KL_TRY(kl_fail(err, KL_EINPUT, "no determinant of irrep %d in this space", o.irrep + 1));
+    int64_t most = 0;
+    for (int g = 0; g < 8; g++) most += wanted[g];
+    kl_cikeep kept = {.to = monitor != NULL ? monitor->keeper : NULL, .s = s, .block = out->block};
+    KL_TRY(kl_cikeep_take_up(&kept, err));
+    KL_TRY(kl_alloc(&list, most, KL_MEM_WORK, err));
     double ceiling = INFINITY;
     if (nsector > 1) {
         for (int g = 0; g < 8; g++)
-            if (wanted[g] > 0 && !out->stopped) {
+            if (wanted[g] > 0 && s[g].done < 1 && !out->stopped) {
                 const kl_cisector_stage coarse = {wanted[g], fmax(coarse_tol, o.tol), INFINITY, 0};
-                KL_TRY(kl_cisector_solve(&s[g], s, &o, &coarse, monitor, &out->block[g], err));
+                KL_TRY(kl_cikeep_solve(&kept, g, &o, &coarse, monitor, err));
                 out->stopped = s[g].stats.stopped;
             }
         if (out->stopped) goto out;
@@ -116,9 +139,9 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
                 wanted[list[k].irrep] = list[k].root + 1;
     }
     for (int g = 0; g < 8; g++)
-        if (wanted[g] > 0 && !out->stopped) {
+        if (wanted[g] > 0 && s[g].done < 2 && !out->stopped) {
             const kl_cisector_stage fine = {wanted[g], o.tol, ceiling, 1};
-            KL_TRY(kl_cisector_solve(&s[g], s, &o, &fine, monitor, &out->block[g], err));
+            KL_TRY(kl_cikeep_solve(&kept, g, &o, &fine, monitor, err));
             out->stopped = s[g].stats.stopped;
         }
     if (out->stopped) goto out;
@@ -135,6 +158,7 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
 out:
     for (int g = 0; g < 8; g++) kl_cisector_clear(&s[g], ex);
     kl_ciorbitals_clear(&l);
+    kl_free(&list);
     if (st != KL_OK) kl_ci_result_clear(out);
     return st;
 }

@@ -35,6 +35,7 @@ typedef struct kl_ci_opts {
     uint64_t seed;
     int nthread;
     int density; /* one-body density matrices and natural occupations */
+    int keep_vectors; /* the states themselves; at most 64 orbitals */
 } kl_ci_opts;
 
 /* "cis", "cid", "cisd", "cisdt", "cisdtq", "level:N", "full" (or "fci"), "cas:ELECTRONS,ORBITALS" */
@@ -57,6 +58,10 @@ typedef struct kl_ci_state {
     double *natural;
     double *natural_spin[2]; /* [norb] those of each spin */
     double *level_weight; /* [nlevel] of a listed space, else NULL */
+    /* NULL if not asked for: [ndet] determinants (determinant.h) of all orbitals of the file */
+    int64_t ndet;
+    uint64_t *det[2]; /* bit p: orbital p is occupied, alpha and beta */
+    double *coef;
 } kl_ci_state;
 
 typedef struct kl_ci_block { /* one irrep */
@@ -98,12 +103,15 @@ typedef struct kl_ci_monitor {
     kl_status (*stored)(void *self, int irrep, const kl_spmat *m, kl_err *err);
     /* Between steps of the solver; nonzero: stop. */
     int (*step)(void *self, int irrep, int napply, double energy, double residual);
-    /* Where the run keeps itself: due is asked between steps, save gets the start vectors of a run that goes
-       on (host, [nvec][n]); load brings them back, *nvec 0 where there are none. All three or none. */
-    int (*due)(void *self);
-    kl_status (*save)(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err);
+    /* NULL, or keeps all that a run needs to go on to the same bits, and has what it goes on from. */
+    const kl_keeper *keeper;
+    /* NULL, or the start vectors of a checkpoint that has no more (host, [nvec][n]); *nvec 0: there are
+       none. */
     kl_status (*load)(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err);
 } kl_ci_monitor;
+
+/* EINPUT: what no run can be made of, whatever the integrals. */
+kl_status kl_ci_check(const kl_ci_opts *o, kl_err *err) KL_MUST_CHECK;
 
 /* The file's integrals are not changed. monitor may be NULL, and each of its calls. */
 kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor,

@@ -56,10 +56,9 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
         }
         KL_TRY(kl_detspace_count(&spec, &out->ndet[g], err));
         const int nroot = out->ndet[g] >= 0 && o->nroot > out->ndet[g] ? (int)out->ndet[g] : o->nroot;
-        const int nvec = nroot < 1 ? 1
-                         : nroot + KL_CISECTOR_GUARD > KL_MAX_ROOT || nroot + KL_CISECTOR_GUARD > out->ndet[g]
-                             ? nroot
-                             : nroot + KL_CISECTOR_GUARD;
+        const int nvec = nroot < 1                                  ? 1
+                         : nroot + KL_CISECTOR_GUARD > out->ndet[g] ? nroot
+                                                                    : nroot + KL_CISECTOR_GUARD;
         const kl_eig_opts eig = {.solver = o->solver, .nroot = nvec, .max_basis = o->max_basis};
         KL_TRY(count_nonzeros(&l, o, &spec, out, g, err));
         if (out->ndet[g] < 0 || out->ndet[g] > most_vector) out->bytes_vectors[g] = -1;

@@ -10,7 +10,7 @@
 #include "base/random.h"
 
 /* guards: roots beside the wanted ones, which may come down */
-enum { DEFAULT_PSPACE = 120, MIN_GUARD = KL_CISECTOR_GUARD, MAX_GUARD = 4 };
+enum { DEFAULT_PSPACE = 120, MOST_PSPACE = 2000, MIN_GUARD = KL_CISECTOR_GUARD, MAX_GUARD = 4 };
 enum { PRODUCTS_PER_ROOT = 20 }; /* about: 15 to 25 are seen */
 /* states of the small block this close above the last wanted one are followed too */
 static const double guard_window = 0.15;
@@ -33,6 +33,7 @@ void kl_cisector_clear(kl_cisector *s, kl_exec *ex)
     if (s->x.addr != 0) ex->vt.release(ex, &s->x);
     if (s->op.diagonal.addr != 0) ex->vt.release(ex, &s->op.diagonal);
     kl_pspace_clear(&s->block);
+    kl_free(&s->energy);
     kl_spmv_destroy(&s->spmv);
     kl_spmat_destroy(&s->matrix);
     kl_sigma_destroy(&s->sigma);
@@ -120,12 +121,18 @@ int kl_cisector_is_direct(const kl_ci_opts *o)
     return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full);
 }
 
-kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
-                           const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+/* Determinants of the small block: more for more roots, and more than there are roots. */
+static int default_pspace(int nroot)
+{
+    const int wanted = DEFAULT_PSPACE + 10 * nroot;
+    return wanted < MOST_PSPACE ? wanted : nroot + MAX_GUARD < MOST_PSPACE ? MOST_PSPACE : nroot + MAX_GUARD;
+}
+
+kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
+                           const kl_ci_monitor *monitor, kl_ci_block *info, double **d, kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
-    double *d = NULL;
     const kl_det_spec spec = kl_ciorbitals_spec(l, o, s->irrep);
     KL_TRY(kl_detspace_create(&spec, o->nthread, &s->space, err));
     const int64_t n = s->space->n;
@@ -146,19 +153,34 @@ kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, 
         info->way_pays = s->spmv->pays;
     }
     s->op = (kl_linop){.n = n, .ex = ex, .self = s, .apply = sector_apply};
-    KL_TRY(kl_alloc(&d, n, KL_MEM_VECTOR, err));
-    kl_slater_diagonal(s->h, d);
+    KL_TRY(kl_alloc(d, n, KL_MEM_VECTOR, err));
+    kl_slater_diagonal(s->h, *d);
+out:
+    return st;
+}
+
+kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
+                           const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double start = kl_prof_seconds();
+    double *d = NULL;
+    KL_TRY(kl_cisector_open(s, l, ex, o, monitor, info, &d, err));
+    const int64_t n = s->space->n;
+    if (n == 0) goto out;
     KL_TRY(ex->vt.alloc(ex, n, &s->op.diagonal, err));
     KL_TRY(ex->vt.upload(ex, s->op.diagonal, d, n, err));
     KL_TRY(kl_pspace_make(&s->block, l->g, s->space, ex, s->op.diagonal, d,
-                          o->pspace > 0 ? o->pspace : DEFAULT_PSPACE + 10 * o->nroot, err));
+                          o->pspace > 0 ? o->pspace : default_pspace(o->nroot), err));
     s->nroot = o->nroot < n ? o->nroot : (int)n;
     s->nvec = s->nroot;
-    while (s->nvec < KL_MAX_ROOT && s->nvec < s->nroot + MAX_GUARD && s->nvec < n &&
+    while (s->nvec < s->nroot + MAX_GUARD && s->nvec < n &&
            (s->nvec < s->nroot + MIN_GUARD ||
             (s->nvec < s->block.size &&
              s->block.energy[s->nvec] < s->block.energy[s->nroot - 1] + guard_window)))
         s->nvec++;
+    KL_TRY(kl_alloc(&s->energy, 2 * (int64_t)s->nvec, KL_MEM_MISC, err));
+    s->residual = s->energy + s->nvec;
     KL_TRY(start_vectors(s, ex, d, o->seed, monitor, err));
     info->seconds_build = kl_prof_seconds() - start;
     if (monitor != NULL && monitor->block != NULL) monitor->block(monitor->self, s->irrep, info, 0);
@@ -168,7 +190,7 @@ out:
 }
 
 typedef struct watching {
-    kl_cisector *s, *all; /* the one being solved; [8] */
+    const kl_cisector *s;
     const kl_ci_monitor *monitor;
 } watching;
 
@@ -178,54 +200,16 @@ static int on_step(void *self, int napply, double energy, double residual)
     return w->monitor->step(w->monitor->self, w->s->irrep, napply, energy, residual);
 }
 
-static int on_due(void *self)
-{
-    return ((const watching *)self)->monitor->due(((const watching *)self)->monitor->self);
-}
-
-/* All vectors of the sector: the first ones as the solver has them (k; NULL: it does not run), for the others
-   what an earlier stage left. */
-static kl_status save_sector(kl_cisector *s, const kl_ci_monitor *monitor, const kl_keep *k, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_exec *const ex = s->op.ex;
-    const int64_t n = s->op.n;
-    double *x = NULL;
-    KL_TRY(kl_alloc(&x, n * s->nvec, KL_MEM_VECTOR, err));
-    for (int v = 0; v < s->nvec; v++) {
-        const kl_dptr from = k != NULL && v < k->nvector ? k->vector[v] : kl_dptr_at(s->x, v * n);
-        KL_TRY(ex->vt.download(ex, x + v * n, from, n, err));
-    }
-    KL_TRY(monitor->save(monitor->self, s->irrep, s->nvec, n, x, err));
-    s->unsaved = 0;
-out:
-    kl_free(&x);
-    return st;
-}
-
-/* The vectors at hand, and those of irreps solved since they were written last. */
-static kl_status on_keep(void *self, const kl_keep *k, kl_err *err)
-{
-    const watching *const w = self;
-    kl_status st = KL_OK;
-    KL_TRY(save_sector(w->s, w->monitor, k, err));
-    for (int g = 0; g < 8; g++)
-        if (w->all[g].unsaved) KL_TRY(save_sector(&w->all[g], w->monitor, NULL, err));
-out:
-    return st;
-}
-
 /* The lowest nroot vectors of the sector to tol; those above the ceiling, and those beyond what was asked
    for, only until they are known to stay there. */
-kl_status kl_cisector_solve(kl_cisector *s, kl_cisector *all, const kl_ci_opts *o, const kl_cisector_stage *g,
-                            const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err)
+kl_status kl_cisector_solve(kl_cisector *s, const kl_ci_opts *o, const kl_cisector_stage *g,
+                            const kl_ci_monitor *monitor, const kl_keeper *keeper, kl_ci_block *info,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     const double start = kl_prof_seconds();
     const int nroot = g->nroot;
-    watching w = {s, all, monitor};
-    const kl_keeper keeper = {.self = &w, .due = on_due, .write = on_keep};
-    const int keeping = monitor != NULL && monitor->save != NULL;
+    watching w = {s, monitor};
     const int basis = o->max_basis > 0 && o->max_basis < nroot + 2 ? nroot + 2 : o->max_basis;
     const kl_eig_opts eig = {.solver = o->solver,
                              .nroot = nroot,
@@ -240,17 +224,15 @@ kl_status kl_cisector_solve(kl_cisector *s, kl_cisector *all, const kl_ci_opts *
                              .precond = &s->block.precond,
                              .self = &w,
                              .step = monitor != NULL && monitor->step != NULL ? on_step : NULL,
-                             .keeper = keeping ? &keeper : NULL};
-    KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, &s->stats, err));
-    s->unsaved = 1;
+                             .keeper = keeper};
+    KL_TRY(kl_eig_solve(&s->op, &eig, s->x, s->space->n, s->energy, s->residual, &s->stats, err));
+    if (!s->stats.stopped) s->done = g->last ? 2 : 1;
     info->napply += s->stats.napply;
     info->converged = s->stats.converged || s->stats.stagnated;
     info->residual = 0;
     for (int k = 0; k < nroot && k < s->nroot && (k == 0 || s->energy[k] <= g->ceiling); k++)
-        info->residual = fmax(info->residual, s->stats.residual[k]);
+        info->residual = fmax(info->residual, s->residual[k]);
     info->seconds_solve += kl_prof_seconds() - start;
-    /* between its restarts the solver had no vectors at hand */
-    KL_TRY(kl_eig_keep(&eig, &s->stats, s->x, s->space->n, err));
     if (g->last && !s->stats.stopped && monitor != NULL && monitor->block != NULL)
         monitor->block(monitor->self, s->irrep, info, 1);
 out:

@@ -20,9 +20,9 @@ typedef struct kl_cisector {
     kl_linop op;
     kl_dptr x;          /* [nvec][n] */
     int nvec, nroot;
-    int unsaved;        /* solved, and not written by a checkpoint since */
+    int done;           /* stages behind it: 1: coarse, 2: fine */
     kl_pspace block;
-    double energy[KL_MAX_ROOT];
+    double *energy, *residual; /* [nvec] */
     kl_eig_stats stats;
 } kl_cisector;
 
@@ -36,11 +36,17 @@ typedef struct kl_cisector_stage {
 /* Full spaces need no matrix. */
 int kl_cisector_is_direct(const kl_ci_opts *o);
 
+/* Space, H on it and its diagonal, d[n] to be freed (NULL where the space is empty). */
+kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
+                           const kl_ci_monitor *monitor, kl_ci_block *info, double **d,
+                           kl_err *err) KL_MUST_CHECK;
+/* The same, and start vectors. */
 kl_status kl_cisector_make(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,
                            const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err) KL_MUST_CHECK;
 void kl_cisector_clear(kl_cisector *s, kl_exec *ex);
-/* all[8]: every irrep of the run, those that a checkpoint has to write, too. */
-kl_status kl_cisector_solve(kl_cisector *s, kl_cisector *all, const kl_ci_opts *o, const kl_cisector_stage *g,
-                            const kl_ci_monitor *monitor, kl_ci_block *info, kl_err *err) KL_MUST_CHECK;
+/* keeper: NULL, or the solver's. */
+kl_status kl_cisector_solve(kl_cisector *s, const kl_ci_opts *o, const kl_cisector_stage *g,
+                            const kl_ci_monitor *monitor, const kl_keeper *keeper, kl_ci_block *info,
+                            kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -54,6 +54,36 @@ out:
     return st;
 }
 
+/* A string of the active orbitals as one of all orbitals of the file. */
+static uint64_t of_all(const kl_ciorbitals *l, uint64_t active)
+{
+    uint64_t all = 0;
+    for (int k = 0; k < l->ncore; k++) all |= UINT64_C(1) << l->core[k];
+    for (int p = 0; p < l->nactive; p++) all |= (active >> p & 1) << l->active[p];
+    return all;
+}
+
+static kl_status keep_vector(const kl_ciorbitals *l, const kl_detspace *space, const double *c,
+                             kl_ci_state *state, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (l->f->norb > 64)
+        return kl_fail(err, KL_EINPUT, "states of %d orbitals are not kept; allowed: 64", l->f->norb);
+    for (int spin = 0; spin < 2; spin++) KL_TRY(kl_alloc(&state->det[spin], space->n, KL_MEM_VECTOR, err));
+    KL_TRY(kl_alloc(&state->coef, space->n, KL_MEM_VECTOR, err));
+    state->ndet = space->n;
+    for (int64_t i = 0; i < space->n; i++) {
+        int64_t ia, ib;
+        kl_detspace_at(space, i, &ia, &ib);
+        const uint64_t alpha = space->a->bits[ia], beta = space->b->bits[ib];
+        state->det[0][i] = of_all(l, alpha);
+        state->det[1][i] = of_all(l, beta);
+        state->coef[i] = kl_ciorbitals_sign(l, alpha, beta) * c[i];
+    }
+out:
+    return st;
+}
+
 kl_status kl_cistate_describe(const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o, const kl_cisector *s,
                               int root, kl_ci_state *state, kl_err *err)
 {
@@ -62,7 +92,7 @@ kl_status kl_cistate_describe(const kl_ciorbitals *l, kl_exec *ex, const kl_ci_o
     double *c = NULL;
     int64_t at[KL_CI_LEADING];
     state->energy = s->energy[root];
-    state->residual = s->stats.residual[root];
+    state->residual = s->residual[root];
     state->irrep = s->irrep;
     state->s2 = NAN;
     KL_TRY(kl_alloc(&c, n, KL_MEM_VECTOR, err));
@@ -79,6 +109,7 @@ kl_status kl_cistate_describe(const kl_ciorbitals *l, kl_exec *ex, const kl_ci_o
         for (int k = 0; k < state->nleading; k++) state->leading[k] = -state->leading[k];
     if (!l->f->unrestricted) KL_TRY(kl_detstate_spin(s->space, o->nthread, c, &state->s2, err));
     if (o->density) KL_TRY(density_of(l, s->space, o->nthread, c, state, err));
+    if (o->keep_vectors) KL_TRY(keep_vector(l, s->space, c, state, err));
     if (!s->space->full) {
         KL_TRY(kl_alloc(&state->level_weight, 2 * KL_DET_MAX_ORB + 1, KL_MEM_MISC, err));
         int64_t i = 0;
@@ -102,6 +133,9 @@ void kl_ci_result_clear(kl_ci_result *r)
         kl_free(&s->natural_spin[0]);
         kl_free(&s->natural_spin[1]);
         kl_free(&s->level_weight);
+        kl_free(&s->det[0]);
+        kl_free(&s->det[1]);
+        kl_free(&s->coef);
     }
     kl_free(&r->state);
     kl_free(&r->reference);

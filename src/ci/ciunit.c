@@ -61,6 +61,14 @@ out:
     return st;
 }
 
+kl_status kl_ci_in_own_unit(const kl_fcidump *f, kl_fcidump **out, double *unit, kl_err *err)
+{
+    *unit = unit_of(f);
+    const kl_status st = copy_of(f, *unit, out, err);
+    if (st != KL_OK) kl_fcidump_destroy(out);
+    return st;
+}
+
 /* Stands between the run and who watches it. */
 typedef struct teller {
     const kl_ci_monitor *to;
@@ -114,18 +122,6 @@ static int tell_step(void *self, int irrep, int napply, double energy, double re
     return t->to->step(t->to->self, irrep, napply, energy * t->unit, residual * t->unit);
 }
 
-static int tell_due(void *self)
-{
-    const teller *const t = self;
-    return t->to->due(t->to->self);
-}
-
-static kl_status tell_save(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err)
-{
-    const teller *const t = self;
-    return t->to->save(t->to->self, irrep, nvec, n, x, err);
-}
-
 static kl_status tell_load(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err)
 {
     const teller *const t = self;
@@ -154,8 +150,7 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const
                                    .matrix = m && m->matrix ? tell_matrix : NULL,
                                    .stored = m && m->stored ? tell_stored : NULL,
                                    .step = m && m->step ? tell_step : NULL,
-                                   .due = m && m->due ? tell_due : NULL,
-                                   .save = m && m->save ? tell_save : NULL,
+                                   .keeper = m ? m->keeper : NULL,
                                    .load = m && m->load ? tell_load : NULL};
     if (told.unit == 1.0) return kl_ci_run_scaled(f, ex, o, m, out, err);
     /* 1. */

@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "config.h"
 #include "cli/report.h"
+#include "lib/handles.h"
 #include "run/cirun.h"
 #include "run/task.h"
 
@@ -374,62 +375,67 @@ kl_status kl_cicli_show(const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
-static kl_status show_plan(const kl_options *o, const kl_fcidump *f, kl_ci_opts *opts, kl_err *err)
-{
-    kl_ci_plan plan = {0};
-    opts->nthread = kl_task_threads(o);
-    const kl_status st = kl_ci_make_plan(f, opts, &plan, err);
-    if (st == KL_OK && o->json) print_plan_json(stdout, o, &plan);
-    else if (st == KL_OK) print_plan(stdout, o, &plan);
-    kl_ci_plan_clear(&plan);
-    return st;
-}
-
-static void say_interrupted(const kl_cirun *x)
-{
-    char text[1400];
-    if (x->path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
-    else if (!x->pace.kept)
-        snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
-    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat ci --resume %.1000s", x->path);
-    kl_report_error(text);
-}
-
-kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
+static kl_status show_plan(kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_fcidump *f = NULL;
-    const double started = kl_clock();
+    kl_ci_plan plan = {0};
     kl_cirun x;
-    watcher w = {.live = isatty(2), .verbose = o->verbose};
-    const kl_watch watch = {.self = &w, .note = on_note, .block = on_block, .block_product = on_product};
     KL_TRY(kl_cirun_open(o, &x, err));
     KL_TRY(kl_fcidump_read(o->file, &f, err));
-    if (o->plan) {
-        KL_TRY(show_plan(o, f, &x.opts, err));
-        goto out;
-    }
-    x.integrals = f;
-    x.watch = &watch;
-    KL_TRY(kl_cirun_begin(&x, err));
-    KL_TRY(kl_cirun_go(&x, err));
-    *stopped = x.record.r.stopped;
-    if (*stopped) {
-        say_interrupted(&x);
-        goto out;
-    }
-    const kl_status written = x.path != NULL ? kl_cifile_write(x.path, &x.record, NULL, err) : KL_OK;
-    /* before a full disk ends it: the energy is there */
-    const kl_run_facts facts = {x.ex->name,           x.ex->nthread, written == KL_OK ? x.path : NULL,
-                                kl_clock() - started, NULL,          NULL};
-    if (o->json) print_result_json(stdout, &x.record, &facts, NULL);
-    else print_result(stdout, &x.record, (double)kl_mem_total_peak_bytes(), written == KL_OK ? x.path : NULL);
-    if (!o->json && x.record.r.nstate < x.opts.nroot)
-        printf("%d of the %d states asked for: the space has no more determinants\n", x.record.r.nstate,
-               x.opts.nroot);
-    KL_TRY(written);
+    x.opts.nthread = kl_task_threads(o);
+    KL_TRY(kl_ci_make_plan(f, &x.opts, &plan, err));
+    if (o->json) print_plan_json(stdout, o, &plan);
+    else print_plan(stdout, o, &plan);
 out:
     kl_cirun_clear(&x);
+    kl_ci_plan_clear(&plan);
     kl_fcidump_destroy(&f);
+    return st;
+}
+
+static void say_interrupted(const char *path, int kept)
+{
+    char text[1400];
+    if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
+    else if (!kept) snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
+    else snprintf(text, sizeof(text), "interrupted; go on with: kronlat ci --resume %.1000s", path);
+    kl_report_error(text);
+}
+
+static void print_run(const kl_options *o, const kronlat_result *r, const char *path, double started)
+{
+    const char *const written = r->unwritten == KL_OK ? path : NULL;
+    const kl_run_facts facts = {r->executor, r->nthread, written, kl_clock() - started, NULL, NULL};
+    if (o->json) print_result_json(stdout, &r->ci, &facts, NULL);
+    else print_result(stdout, &r->ci, (double)kl_mem_total_peak_bytes(), written);
+}
+
+/* By the library. Where the file cannot be written, the report comes all the same. */
+kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kronlat_problem *problem = NULL;
+    kronlat_result *r = NULL;
+    const double started = kl_clock();
+    watcher w = {.live = isatty(2), .verbose = o->verbose};
+    const kl_watch watch = {.self = &w, .note = on_note, .block = on_block, .block_product = on_product};
+    if (o->plan) return show_plan(o, err);
+    kronlat_error *const why = kronlat_error_create();
+    if (why == NULL) return kl_fail(err, KL_ENOMEM, "no memory to begin");
+    KL_TRY(kl_problem_borrow(o, NULL, NULL, &watch, &problem, err));
+    const kronlat_status found = kronlat_ci(problem, &r, why);
+    const char *const path = kl_cirun_path(o);
+    *stopped = found == KRONLAT_CANCELLED && r != NULL;
+    if (*stopped) {
+        say_interrupted(path, r->kept);
+        goto out;
+    }
+    if (r != NULL) print_run(o, r, path, started);
+    KL_TRY(kl_status_of(found, why, err));
+out:
+    kronlat_result_destroy(r);
+    kronlat_problem_destroy(problem);
+    kronlat_error_destroy(why);
     return st;
 }

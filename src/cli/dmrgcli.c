@@ -190,7 +190,7 @@ static kl_report_item item_of(const kl_result *r, const char *label, const char 
                            .stop = d->stop};
     snprintf(item.label, sizeof(item.label), "%s", label);
     snprintf(item.output, sizeof(item.output), "%.500s", path);
-    memcpy(item.energy, d->energy, sizeof(item.energy));
+    memcpy(item.energy, d->energy, sizeof(double) * (size_t)d->nstate);
     return item;
 }
 

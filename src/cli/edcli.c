@@ -131,7 +131,8 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     for (int64_t i = 0; i < n && !*stopped; i++) {
         kl_edreport_item *const to = &item[ndone];
         KL_TRY(kl_edrun_energies(&x, sector[i], &to->found, err));
-        kl_ed_result_clear(&to->found);
+        kl_free(&to->found.full); /* a scan tells the lowest */
+        to->found.nfull = 0;
         kl_qn_print(t->model, sector[i], to->label, sizeof(to->label));
         *stopped = to->found.stop == KL_ED_INTERRUPTED;
         if (*stopped) break;
@@ -154,6 +155,7 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     }
 out:
     clear_line(w);
+    for (int64_t i = 0; item != NULL && i < n; i++) kl_ed_result_clear(&item[i].found);
     kl_free(&item);
     kl_free(&sector);
     return st;

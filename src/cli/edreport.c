@@ -173,16 +173,12 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
     }
 }
 
-/* The lowest states of all these sectors. */
-static kl_report_levels all_levels(int n, const kl_edreport_item *item)
+static int states_of_item(const void *item, int i, const double **energy, const char **name)
 {
-    kl_report_levels l = {.n = 0};
-    for (int i = 0; i < n; i++)
-        if (item[i].found.nstate > l.most) l.most = item[i].found.nstate;
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < item[i].found.nstate; k++)
-            kl_report_levels_add(&l, item[i].found.energy[k], item[i].label);
-    return l;
+    const kl_edreport_item *const one = (const kl_edreport_item *)item + i;
+    *energy = one->found.energy;
+    *name = one->label;
+    return one->found.nstate;
 }
 
 static void json_item(kl_json *j, const kl_edreport_item *item)
@@ -202,7 +198,7 @@ static void json_item(kl_json *j, const kl_edreport_item *item)
 
 void kl_edreport_scan_json(kl_json *j, const kl_edreport_scan *scan)
 {
-    const kl_report_levels all = all_levels(scan->n, scan->item);
+    const kl_report_sectors all = {scan->n, scan->item, states_of_item};
     kl_json_open(j, "runs", '[');
     for (int i = 0; i < scan->n; i++) json_item(j, &scan->item[i]);
     kl_json_close(j, ']');
@@ -243,7 +239,7 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
                     fmax(f->error[k], f->attainable));
     }
     if (n > 0) {
-        const kl_report_levels all = all_levels(n, item);
+        const kl_report_sectors all = {n, item, states_of_item};
         kl_report_levels_text(to, &all);
     }
     if (equal > 0)

@@ -159,6 +159,7 @@ static void products_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
                                   .wide = task->dmrg.nstate * (int)p->pair[i].cols,
                                   .known = (int)kept,
                                   .growth = 1,
+                                  .narrow = p->sites == 1,
                                   .full = t->ex->space == KL_SPACE_DEVICE};
         const kl_sector_way way = kl_sector_choose(&c);
         if (!way.products) continue;
@@ -177,6 +178,17 @@ static void products_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
     t->row[t->n - 1].choice.exec = t->ex->name;
 }
 
+/* What comes before a one-site step. */
+static void expansion_row(table *t, const kl_dmrg_plan *p)
+{
+    char shape[80];
+    if (p->sites != 1) return;
+    snprintf(shape, sizeof shape, "from %d states to %d", p->m, p->absorbed);
+    host_work(t, "bond expansion", shape, "products with random rows; small ones by LAPACK",
+              "in sweeps without noise (--sites-per-step 1)");
+    t->row[t->n - 1].choice.exec = t->ex->name;
+}
+
 static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out, char *what, size_t size,
                               kl_err *err)
 {
@@ -190,6 +202,7 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     KL_TRY(list_row(out, "density matrices", &p.density, err));
     KL_TRY(eigen_rows(out, t->ex, &p.density, err));
     products_row(out, t, &p);
+    expansion_row(out, &p);
     KL_TRY(transfer_row(out, "density matrices, down", KL_OP_DOWNLOAD, p.density.ny, err));
     KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, (int64_t)m * p.matrix_max, err));
     out->bytes[0] = 8.0 * (double)p.operator_doubles;

@@ -158,6 +158,12 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
                 kl_report_time(p->seconds_sweep, c));
     }
     if (n == 0) return;
+    const kl_dmrg_plan *const last = &plan[n - 1];
+    if (last->sites == 1)
+        fprintf(to,
+                "one site at a time, in sweeps without noise: the other one is in a block of %d states, its "
+                "basis expanded\n",
+                last->absorbed);
     print_map(to, head->model, &plan[n - 1]);
     print_histogram(to, &plan[n - 1]);
     kl_report_ways(to, &plan[n - 1]);
@@ -179,6 +185,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_json_open(&j, NULL, '{');
         kl_json_int(&j, "m", p->m);
         kl_json_int(&j, "sites", p->nsite);
+        kl_json_int(&j, "sites_per_step", p->sites);
         kl_json_int(&j, "dim", p->dim);
         kl_json_int(&j, "sector_pairs", p->nsector);
         kl_json_int(&j, "records", p->nrecord);

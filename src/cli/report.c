@@ -153,8 +153,13 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     if (d->error_estimate < fabs(d->energy[0]))
         fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0]));
     fprintf(to, "\n");
-    fprintf(to, "extrapolated %s  to no discarded weight; %.1e was discarded in the last sweep\n",
-            kl_report_energy(d->energy_extrapolated, d->error_estimate, e), d->discarded);
+    const kl_dmrg_row *const last = &d->row[d->nrow - 1];
+    fprintf(to, "extrapolated %s  ", kl_report_energy(d->energy_extrapolated, d->error_estimate, e));
+    if (last->sites != 1)
+        fprintf(to, "to no discarded weight; %.1e was discarded in the last sweep\n", d->discarded);
+    else
+        fprintf(to, "to no two-site variance, which was %.1e in the last sweep, one site at a time\n",
+                last->variance);
     const double above = d->energy_kept[0] - d->energy[0];
     if (fabs(above) > 1e-14 * scale)
         fprintf(to,
@@ -309,36 +314,86 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     for (int i = 0; i < r->nmeasured; i++) kl_report_measured(to, &r->measured[i], r->nsite);
 }
 
-void kl_report_levels_add(kl_report_levels *l, double energy, const char *sector)
+/* A place in the list of all states: by energy, then by sector. */
+typedef struct level {
+    double energy;
+    int sector, k;
+    const char *name;
+} level;
+
+static int is_below(const level *a, const level *b)
 {
-    int at = l->n < l->most ? l->n++ : l->most;
-    for (; at > 0 && l->energy[at - 1] > energy; at--) {
-        if (at == l->most) continue;
-        l->energy[at] = l->energy[at - 1];
-        l->sector[at] = l->sector[at - 1];
+    if (a->energy != b->energy) return a->energy < b->energy;
+    return a->sector != b->sector ? a->sector < b->sector : a->k < b->k;
+}
+
+/* The state behind *at; at->sector -1: the first. Returns 0 where there is none. */
+static int next_level(const kl_report_sectors *s, level *at)
+{
+    level best = {.sector = -1};
+    for (int i = 0; i < s->n; i++) {
+        const double *energy;
+        const char *name;
+        const int n = s->states(s->item, i, &energy, &name);
+        for (int k = 0; k < n; k++) {
+            const level one = {energy[k], i, k, name};
+            if (at->sector >= 0 && !is_below(at, &one)) continue;
+            if (best.sector < 0 || is_below(&one, &best)) best = one;
+        }
     }
-    if (at == l->most) return;
-    l->energy[at] = energy;
-    l->sector[at] = sector;
+    if (best.sector >= 0) *at = best;
+    return best.sector >= 0;
 }
 
-kl_report_levels kl_report_all_levels(int n, const kl_report_item *item)
+static int most_states(const kl_report_sectors *s)
 {
-    kl_report_levels l = {.n = 0};
-    for (int i = 0; i < n; i++)
-        if (item[i].nstate > l.most) l.most = item[i].nstate;
-    for (int i = 0; i < n; i++)
-        for (int k = 0; k < item[i].nstate; k++) kl_report_levels_add(&l, item[i].energy[k], item[i].label);
-    return l;
+    int most = 0;
+    for (int i = 0; i < s->n; i++) {
+        const double *energy;
+        const char *name;
+        const int n = s->states(s->item, i, &energy, &name);
+        if (n > most) most = n;
+    }
+    return most;
 }
 
-void kl_report_levels_text(FILE *to, const kl_report_levels *l)
+void kl_report_levels_text(FILE *to, const kl_report_sectors *s)
 {
     char energy[40];
-    if (l->most < 2) return;
+    const int most = most_states(s);
+    level at = {.sector = -1};
+    if (most < 2) return;
     fprintf(to, "the lowest of all sectors\n");
-    for (int k = 0; k < l->n; k++)
-        fprintf(to, "  %-6d %23s  %s\n", k, kl_report_column(l->energy[k], energy), l->sector[k]);
+    for (int k = 0; k < most && next_level(s, &at); k++)
+        fprintf(to, "  %-6d %23s  %s\n", k, kl_report_column(at.energy, energy), at.name);
+}
+
+void kl_report_levels_json(kl_json *j, const kl_report_sectors *s)
+{
+    const int most = most_states(s);
+    level at = {.sector = -1};
+    if (next_level(s, &at)) kl_json_real(j, "energy", at.energy);
+    kl_json_open(j, "energies", '[');
+    at.sector = -1;
+    for (int k = 0; k < most && next_level(s, &at); k++) kl_json_real(j, NULL, at.energy);
+    kl_json_close(j, ']');
+    kl_json_open(j, "sectors", '[');
+    at.sector = -1;
+    for (int k = 0; k < most && next_level(s, &at); k++) kl_json_text(j, NULL, at.name);
+    kl_json_close(j, ']');
+}
+
+static int states_of_item(const void *item, int i, const double **energy, const char **name)
+{
+    const kl_report_item *const one = (const kl_report_item *)item + i;
+    *energy = one->energy;
+    *name = one->label;
+    return one->nstate;
+}
+
+kl_report_sectors kl_report_sectors_of(int n, const kl_report_item *item)
+{
+    return (kl_report_sectors){n, item, states_of_item};
 }
 
 int kl_report_lowest(int n, const kl_report_item *item)
@@ -376,7 +431,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
                                                             64 * DBL_EPSILON * fabs(item[low].energy[0])))
             as_low++;
     if (n > 0) {
-        const kl_report_levels all = kl_report_all_levels(n, item);
+        const kl_report_sectors all = kl_report_sectors_of(n, item);
         kl_report_levels_text(to, &all);
     }
     if (as_low > 0)

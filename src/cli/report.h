@@ -46,20 +46,20 @@ void kl_report_json_facts(kl_json *j, const kl_run_facts *facts);
 typedef struct kl_report_item {
     char label[128];   /* "U=0.5", "N_up=2 N_dn=2" */
     int nstate;
-    double energy[KL_MAX_ROOT], error_estimate, discarded;
+    double energy[KL_MAX_STATE], error_estimate, discarded;
     int m;
     kl_dmrg_stop stop;
     char output[512];  /* "" for none */
 } kl_report_item;
-/* The lowest states of all sectors of a scan: as many as were asked for, at most. */
-typedef struct kl_report_levels {
-    int n, most;
-    double energy[KL_MAX_ROOT]; /* ascending */
-    const char *sector[KL_MAX_ROOT];
-} kl_report_levels;
-void kl_report_levels_add(kl_report_levels *l, double energy, const char *sector);
-void kl_report_levels_text(FILE *to, const kl_report_levels *l);
-void kl_report_levels_json(kl_json *j, const kl_report_levels *l);
+/* The sectors of a scan, whose lowest states are told together: as many as were asked for, at most. */
+typedef struct kl_report_sectors {
+    int n;
+    const void *item; /* [n] */
+    /* how many states sector i has, their energies (ascending), and its name */
+    int (*states)(const void *item, int i, const double **energy, const char **name);
+} kl_report_sectors;
+void kl_report_levels_text(FILE *to, const kl_report_sectors *s);
+void kl_report_levels_json(kl_json *j, const kl_report_sectors *s);
 
 void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
 void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);

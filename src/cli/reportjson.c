@@ -169,6 +169,8 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_reals(&j, "energies", d->nstate, row->energy);
         kl_json_real(&j, "change", row->change);
         kl_json_real(&j, "discarded", row->discarded);
+        kl_json_int(&j, "sites_per_step", row->sites == 1 ? 1 : 2);
+        kl_json_real(&j, "two_site_variance", row->variance);
         kl_json_int(&j, "products", row->napply);
         kl_json_int(&j, "dim_max", row->dim_max);
         kl_json_real(&j, "flop", row->flop);
@@ -185,15 +187,6 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     kl_report_json_facts(&j, facts);
     kl_json_close(&j, '}');
     kl_json_end(&j);
-}
-
-void kl_report_levels_json(kl_json *j, const kl_report_levels *l)
-{
-    kl_json_real(j, "energy", l->energy[0]);
-    kl_json_reals(j, "energies", l->n, l->energy);
-    kl_json_open(j, "sectors", '[');
-    for (int k = 0; k < l->n; k++) kl_json_text(j, NULL, l->sector[k]);
-    kl_json_close(j, ']');
 }
 
 static void json_item(kl_json *j, const kl_report_item *item)
@@ -223,7 +216,7 @@ void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_it
     for (int i = 0; i < n; i++) json_item(&j, &item[i]);
     kl_json_close(&j, ']');
     if (mark_lowest && n > 0) {
-        const kl_report_levels all = kl_report_all_levels(n, item);
+        const kl_report_sectors all = kl_report_sectors_of(n, item);
         kl_json_text(&j, "lowest", item[kl_report_lowest(n, item)].label);
         kl_report_levels_json(&j, &all);
     }

@@ -19,7 +19,7 @@ const char *kl_report_stop(kl_dmrg_stop stop, int *converged);
 int kl_report_lowest(int n, const kl_report_item *item);
 
 /* The lowest states of all these runs. */
-kl_report_levels kl_report_all_levels(int n, const kl_report_item *item);
+kl_report_sectors kl_report_sectors_of(int n, const kl_report_item *item);
 
 /* Model, lattice and charges. */
 void kl_report_title(FILE *to, const kl_report_head *head);

@@ -61,18 +61,30 @@ static void own_folder(char *out)
     if (slash) *slash = '\0';
 }
 
-/* $KRONLAT_CUDA names the file; else it lies beside the program, above it (a build's tests), or where
-   libraries are installed. */
+/* The folder of the file that this code was loaded from: of the shared library, or of the program. */
+static void code_folder(char *out)
+{
+    Dl_info info;
+    out[0] = '\0';
+    if (dladdr(&services, &info) == 0 || info.dli_fname == NULL) return;
+    const char *const slash = strrchr(info.dli_fname, '/');
+    if (slash != NULL) snprintf(out, LONGEST, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
+}
+
+/* $KRONLAT_CUDA names the file; else it lies beside the shared library that is in use, beside the program,
+   above it (a build's tests), or where libraries are installed. */
 static kl_status find_module(void **out, char *path, kl_err *err)
 {
     const char *const named = getenv("KRONLAT_CUDA");
-    char own[LONGEST];
+    char own[LONGEST], code[LONGEST];
     *out = NULL;
     own_folder(own);
-    for (int place = named && *named ? 0 : 1; place < 4; place++) {
+    code_folder(code);
+    for (int place = named && *named ? 0 : 1; place < 5; place++) {
         const int n = place == 0   ? snprintf(path, LONGEST, "%s", named)
-                      : place == 1 ? snprintf(path, LONGEST, "%s/" MODULE, own)
-                      : place == 2 ? snprintf(path, LONGEST, "%s/../" MODULE, own)
+                      : place == 1 ? snprintf(path, LONGEST, "%s/" MODULE, code)
+                      : place == 2 ? snprintf(path, LONGEST, "%s/" MODULE, own)
+                      : place == 3 ? snprintf(path, LONGEST, "%s/../" MODULE, own)
                                    : snprintf(path, LONGEST, "%s/" MODULE, KL_LIBDIR);
         if (n < 0 || n >= LONGEST || (place > 0 && access(path, F_OK) != 0)) continue;
         *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -83,7 +95,7 @@ static kl_status find_module(void **out, char *path, kl_err *err)
         err, KL_EABSENT,
         "--exec cuda is not built into this program: " MODULE
         " is neither in %.300s nor in %.200s, and KRONLAT_CUDA names none (meson option -Dcuda=enabled)",
-        own, KL_LIBDIR);
+        code[0] != '\0' ? code : own, KL_LIBDIR);
 }
 
 kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)

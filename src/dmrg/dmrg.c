@@ -12,6 +12,7 @@
 #include "base/prof.h"
 #include "record/reclist.h"
 #include "dmrg/schedule.h"
+#include "dmrg/onesite.h"
 #include "dmrg/ownunit.h"
 #include <math.h>
 #include <stdio.h>
@@ -21,12 +22,16 @@ const char *const kl_part_name[KL_NPART] = {
     "operators and records",    "eigensolver", "of it products with H", "truncation", "growth of blocks",
     "turning the wavefunction", "other"};
 
+/* ORDER KL_SITES */
+const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
+
 enum {
     START_M = 24,      /* states of a start that is made up */
     WHOLE_APPLY = 2000 /* products for each state of a sector that is solved as a whole */
 };
 #define WHOLE 65536.0        /* states of such a sector at most, */
 #define WHOLE_BLOCK 256.0    /* and of a block for it */
+#define WHOLE_GAP 1e-7       /* of the unit: residual of its guard, whose energy is good to the square */
 #define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
 
 typedef struct run {
@@ -35,7 +40,7 @@ typedef struct run {
     const kl_dmrg_monitor *mon;
     kl_dmrg_result *res;
     kl_schedule plan;            /* what the sweeps that are made ask for */
-    double energy[KL_MAX_ROOT];
+    double energy[KL_MAX_STATE];
     double constant;
     kl_exec *where;              /* of the last sweep of its own */
     kl_exec *cpu;                /* opened for a probe; NULL: none was needed */
@@ -83,10 +88,57 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
     if (whole && !((double)row->dim_max == r->plan.sector)) row->residual = 0;
     if (e->layout.n > row->dim_max) row->dim_max = e->layout.n;
     if (back && (whole || !(r->plan.whole && (double)row->dim_max == r->plan.sector)))
-        for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, stats->residual[i]);
+        for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, e->residual[i]);
     if (back && e->centre == (e->nsite == 2 ? 0 : e->nsite / 2 - 1))
         for (int i = 0; i < KL_NGUARD; i++)
             row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
+}
+
+/* One site at the centre in place of two. What H psi has beyond the basis ahead is the two-site variance of
+   the state, bond by bond: on the way back, when the way there has made the state one of this m. */
+static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
+{
+    kl_expand_info info;
+    const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
+    const kl_status st =
+        kl_onesite_absorb(r->e, direction, g->m, r->o->seed + place + (direction > 0), &info, err);
+    if (st == KL_OK && direction < 0) row->variance += info.residual;
+    return st;
+}
+
+/* The guard of a sector that is solved as a whole, which its sweeps need not carry: solved beside the states
+   once, where the last bond holds the sector, it tells the gap, and so how good the state is. The states stay
+   as they are. */
+static kl_status look_beyond(run *r, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const e = r->e;
+    kl_exec *const ex = e->ex;
+    const int64_t n = e->layout.n;
+    const int held = e->nstate, most = held + 1;
+    kl_dptr states = {0};
+    double energy[KL_MAX_STATE], residual[KL_MAX_STATE];
+    kl_eig_stats stats;
+    if (held != r->o->nstate || most > n || most > KL_MAX_STATE || isfinite(row->gap[0])) return KL_OK;
+    for (int k = 0; k < r->res->nrow; k++)
+        if (isfinite(r->res->row[k].gap[0])) return KL_OK;
+    const kl_solve_opts so = {.scope = KL_SOLVE_SECTOR,
+                              .tol = WHOLE_GAP * r->plan.unit.gap,
+                              .max_apply = WHOLE_APPLY * most,
+                              .trust_start = 1};
+    KL_TRY(ex->vt.alloc(ex, n * held, &states, err));
+    ex->vt.copy(ex, n * held, e->psi, states);
+    memcpy(residual, e->residual, sizeof residual);
+    KL_TRY(kl_engine_hold(e, most, err));
+    KL_TRY(kl_engine_solve(e, &so, energy, &stats, err));
+    row->napply += stats.napply;
+    row->gap[0] = energy[held] - energy[held - 1];
+    KL_TRY(kl_engine_hold(e, held, err));
+    ex->vt.copy(ex, n * held, states, e->psi);
+    memcpy(e->residual, residual, sizeof residual);
+out:
+    ex->vt.release(ex, &states);
+    return st;
 }
 
 /* Optimizes the bond at the centre. */
@@ -115,11 +167,14 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     /* a bond near an end may have no room for all guards */
     if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
+    if (g->sites == 1 && !whole) KL_TRY(absorb(r, g, direction, row, err));
     KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
     for (int i = 0; i < e->nstate; i++) r->energy[i] += r->constant;
     note_bond(r, direction, whole, &stats, row);
     row->held = e->nstate;
     if (r->probing) goto out;
+    if (whole && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2))
+        KL_TRY(look_beyond(r, row, err));
     r->istep++;
     if (r->mon && r->mon->step) {
         const kl_dmrg_step s = {.sweep = r->sweep,
@@ -133,7 +188,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
                                 .energy = r->energy[0],
                                 .discarded = r->discarded,
                                 .entropy = r->entropy,
-                                .residual = stats.residual[0]};
+                                .residual = e->residual[0]};
         r->mon->step(r->mon->self, &s);
     }
     row->seconds = r->seconds_before + kl_prof_seconds() - r->sweep_start;
@@ -188,9 +243,14 @@ out:
 
 static kl_dmrg_row new_row(const run *r, const kl_stage *g)
 {
-    kl_dmrg_row row = {
-        .m = g->m, .noise = g->noise, .held = r->e->nstate, .m_start = r->plan.m_start, .kept = NAN};
-    for (int i = 0; i < KL_MAX_ROOT; i++) row.energy[i] = INFINITY;
+    kl_dmrg_row row = {.m = g->m,
+                       .sites = g->sites,
+                       .noise = g->noise,
+                       .variance = g->sites == 1 ? 0 : NAN,
+                       .held = r->e->nstate,
+                       .m_start = r->plan.m_start,
+                       .kept = NAN};
+    for (int i = 0; i < KL_MAX_STATE; i++) row.energy[i] = INFINITY;
     for (int i = 0; i < KL_NGUARD; i++) row.gap[i] = NAN;
     return row;
 }
@@ -317,7 +377,7 @@ static kl_status probe(run *r, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
-    double energy[KL_MAX_ROOT];
+    double energy[KL_MAX_STATE];
     memcpy(energy, r->energy, sizeof energy);
     r->probing = 1;
     for (int k = 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
@@ -427,7 +487,8 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
              .res = res,
              .constant = terms->constant,
              .plan = {.opts = o, .unit = kl_terms_units(terms), .nsite = terms->nsite}};
-    *res = (kl_dmrg_result){.nstate = o->nstate};
+    *res = (kl_dmrg_result){.nstate = 0};
+    KL_TRY(kl_dmrg_result_levels(res, o->nstate, err));
     if (o->ndone > 0 || o->direction) {
         const int rows = o->ndone + (o->direction != 0);
         KL_TRY(kl_alloc(&res->row, rows, KL_MEM_MISC, err));
@@ -480,6 +541,22 @@ void kl_dmrg_result_clear(kl_dmrg_result *r)
 {
     kl_free(&r->row);
     kl_free(&r->entropy);
+    kl_free(&r->energy);
+    kl_free(&r->energy_kept);
+}
+
+kl_status kl_dmrg_result_levels(kl_dmrg_result *r, int nstate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int room = nstate > 0 ? nstate : 1;
+    kl_free(&r->energy);
+    kl_free(&r->energy_kept);
+    r->nstate = 0;
+    KL_TRY(kl_alloc(&r->energy, room, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&r->energy_kept, room, KL_MEM_MISC, err));
+    r->nstate = nstate;
+out:
+    return st;
 }
 
 kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err)

@@ -36,10 +36,19 @@ typedef enum kl_dmrg_wait {
 } kl_dmrg_wait;
 extern const char *const kl_dmrg_wait_text[];
 
+/* Sites that are optimized together. ORDER KL_SITES: names in dmrg.c */
+typedef enum kl_sites {
+    KL_SITES_TWO,
+    KL_SITES_ONE,  /* after the bond ahead was expanded by states that H leads to: onesite.h */
+    KL_SITES_AUTO, /* whichever takes less time; one, as far as is known */
+    KL_NSITES
+} kl_sites;
+extern const char *const kl_sites_name[KL_NSITES];
+
 typedef struct kl_dmrg_opts {
     kl_strategy strategy;
     kl_solver solver;
-    int nstate;              /* 1..KL_MAX_ROOT, state-averaged */
+    int nstate;              /* 1..KL_MAX_STATE, state-averaged */
     kl_qn target;
     /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
     double accuracy;
@@ -67,6 +76,7 @@ typedef struct kl_dmrg_opts {
     /* 1: sectors filled up as devices keep them: then runs here and there differ by rounding alone */
     int full;
     kl_truncation truncation;
+    kl_sites sites;
     void *placer; /* of the next: */
     /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
        that is not where the last one ran, the state moves there and its operators are made anew */
@@ -87,10 +97,14 @@ typedef struct kl_dmrg_step { /* one optimized bond */
 
 struct kl_dmrg_row { /* one sweep, as reported */
     int m, m_reached;
+    int sites; /* optimized together: 1 or 2; 0: not known (files of version 0.1.0), two */
     double noise;
-    double energy[KL_MAX_ROOT]; /* lowest of the sweep, at the middle bond */
+    double energy[KL_MAX_STATE]; /* lowest of the sweep, at the middle bond */
     double change;
     double discarded; /* largest of the sweep */
+    /* of one-site sweeps: two-site variance of the energy, from what H psi has beyond every bond's basis on
+       the way back, of all wavefunctions on average; NAN: not looked at */
+    double variance;
     double seconds;
     int64_t napply;
     int64_t dim_max;
@@ -121,10 +135,10 @@ typedef enum kl_dmrg_stop {
 typedef struct kl_dmrg_result {
     int nstate;
     /* lowest of the last sweep, near its middle bond; the constant of the terms included */
-    double energy[KL_MAX_ROOT];
+    double *energy; /* [nstate], as is the next: kl_dmrg_result_levels */
     /* <H> of the states returned: from the middle to the end of the sweep they were truncated at every
        bond */
-    double energy_kept[KL_MAX_ROOT];
+    double *energy_kept;
     /* absolute: of truncation, of sweeps not done, of residuals, and of states not told apart; see
        kl_outlook */
     double error_estimate;
@@ -172,6 +186,8 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *op
                       const kl_dmrg_monitor *monitor, kl_state **state, kl_dmrg_result *result,
                       kl_err *err) KL_MUST_CHECK;
 void kl_dmrg_result_clear(kl_dmrg_result *r);
+/* Room for the energies of nstate states, all 0; energy[0] is there for none, too. */
+kl_status kl_dmrg_result_levels(kl_dmrg_result *r, int nstate, kl_err *err) KL_MUST_CHECK;
 
 /* Infinite-lattice algorithm on its own, as in nemes2014: from 4 sites to nsite by two sites a step, m
    states, random start vectors. make_terms gives the terms for a length. rows: one per iteration. */
@@ -209,6 +225,8 @@ int kl_dmrg_max_apply(const kl_dmrg_opts *o);
 typedef struct kl_dmrg_plan {
     int m;
     int nsite;
+    int sites; /* optimized together: 2, or 1, as in sweeps without noise */
+    int absorbed; /* states of the block that has the other site then */
     int64_t dim; /* of H_SB at the middle bond */
     int nsector; /* sector pairs of the wavefunction there */
     int64_t nrecord;

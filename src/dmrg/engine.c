@@ -7,6 +7,7 @@
 #include "base/prof.h"
 #include "base/random.h"
 #include "record/reclist.h"
+#include "dmrg/onesite.h"
 #include "dmrg/renorm.h"
 #include "dmrg/wave.h"
 #include <math.h>
@@ -40,8 +41,8 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
         st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
         goto out;
     }
-    if (o->nstate < 1 || o->nstate > KL_MAX_ROOT) {
-        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", o->nstate, KL_MAX_ROOT);
+    if (o->nstate < 1 || o->nstate > KL_MAX_STATE) {
+        st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", o->nstate, KL_MAX_STATE);
         goto out;
     }
     KL_TRY(kl_alloc(&e->reach_left, n + 1, KL_MEM_MISC, err));
@@ -99,6 +100,7 @@ static void drop_centre(kl_engine *e)
 {
     kl_bigop_destroy(&e->row_op);
     kl_bigop_destroy(&e->col_op);
+    kl_onesite_destroy(e);
     kl_layout_clear(&e->layout);
     kl_enlarged_destroy(&e->row);
     kl_enlarged_destroy(&e->col);
@@ -274,6 +276,7 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
     e->ex->vt.fill(e->ex, e->layout.n * e->nstate, 0.0, e->psi);
     KL_TRY(e->ex->vt.upload(e->ex, e->psi, s->psi,
                             e->layout.n * (s->nstate < e->nstate ? s->nstate : e->nstate), err));
+    if (s->narrow && s->nstate == e->nstate) KL_TRY(kl_onesite_resume(e, s->narrow, s->nnarrow, err));
 out:
     kl_state_destroy(ps);
     return st;
@@ -325,6 +328,7 @@ kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **o
 {
     kl_status st = KL_OK;
     kl_state *s = NULL;
+    kl_wave wave = {0};
     KL_TRY(kl_state_create(e->terms, e->target, &s, err));
     s->centre = e->centre;
     s->nstate = e->nstate;
@@ -332,43 +336,71 @@ kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **o
         KL_TRY(copy_isometry(e->ex, e->left[p], e->left_data[p], &s->left[p], err));
     for (int p = e->nsite - 1; p > e->centre + 1; p--)
         KL_TRY(copy_isometry(e->ex, e->right[p], e->right_data[p], &s->right[p], err));
-    if (e->warm && e->centre > 0 && e->centre < e->nsite - 2)
-        KL_TRY(copy_isometry(e->ex, e->warm, e->warm_data,
+    const kl_isometry *const opened = e->one ? e->one->iso : e->warm;
+    if (opened && e->centre > 0 && e->centre < e->nsite - 2)
+        KL_TRY(copy_isometry(e->ex, opened, e->one ? e->one->data : e->warm_data,
                              e->warm_side == KL_LEFT ? &s->left[e->centre] : &s->right[e->centre + 1], err));
-    KL_TRY(kl_enlarged_copy(e->row, &s->row, err));
-    KL_TRY(kl_enlarged_copy(e->col, &s->col, err));
-    s->npsi = e->layout.n;
-    KL_TRY(kl_alloc(&s->pair, e->layout.nsec, KL_MEM_STATE, err));
-    KL_TRY(kl_alloc(&s->psi_off, e->layout.nsec, KL_MEM_STATE, err));
-    memcpy(s->pair, e->layout.pair, (size_t)e->layout.nsec * sizeof *s->pair);
-    memcpy(s->psi_off, e->layout.off, (size_t)e->layout.nsec * sizeof *s->psi_off);
+    KL_TRY(kl_onesite_lift(e, &wave, err));
+    KL_TRY(kl_enlarged_copy(wave.row, &s->row, err));
+    KL_TRY(kl_enlarged_copy(wave.col, &s->col, err));
+    const int nsec = wave.layout->nsec;
+    s->npsi = wave.layout->n;
+    KL_TRY(kl_alloc(&s->pair, nsec, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&s->psi_off, nsec, KL_MEM_STATE, err));
+    memcpy(s->pair, wave.layout->pair, (size_t)nsec * sizeof *s->pair);
+    memcpy(s->psi_off, wave.layout->off, (size_t)nsec * sizeof *s->psi_off);
     KL_TRY(kl_alloc(&s->psi, s->npsi * s->nstate, KL_MEM_STATE, err));
-    KL_TRY(e->ex->vt.download(e->ex, s->psi, e->psi, s->npsi * s->nstate, err));
+    KL_TRY(e->ex->vt.download(e->ex, s->psi, wave.psi, s->npsi * s->nstate, err));
+    if (e->one) {
+        s->nnarrow = e->layout.n;
+        KL_TRY(kl_alloc(&s->narrow, s->nnarrow * s->nstate, KL_MEM_STATE, err));
+        KL_TRY(e->ex->vt.download(e->ex, s->narrow, e->psi, s->nnarrow * s->nstate, err));
+    }
     for (int i = 0; i < e->nstate; i++) s->energy[i] = energy[i];
 out:
+    if (e->one) e->ex->vt.release(e->ex, &wave.psi);
     if (st != KL_OK) kl_state_destroy(&s);
     *out = s;
     return st;
 }
 
-/* Enlarged operators of the centre, in the form that the strategy asks for; LR's take several times the
-   memory, and where the device has not got that, l-1-1-r's serve. */
+kl_status kl_engine_make_parts(kl_engine *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine_settle(e);
+    KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
+    KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
+out:
+    return st;
+}
+
+/* LR's take several times the memory, and where the device has not got that, l-1-1-r's serve. A side without
+   a site is dense as it is. */
+kl_status kl_engine_multiply_out(kl_engine *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bigop *const op[2] = {e->one && e->one->side == KL_LEFT ? NULL : e->row_op,
+                             e->one && e->one->side == KL_RIGHT ? NULL : e->col_op};
+    int64_t doubles = 0;
+    if (e->strategy != KL_STRATEGY_LR) return KL_OK;
+    for (int i = 0; i < 2; i++) doubles += op[i] ? kl_bigop_dense_doubles(op[i]) : 0;
+    if (!kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate)) {
+        e->nlr_too_large++;
+        goto out;
+    }
+    for (int i = 0; i < 2; i++)
+        if (op[i]) KL_TRY(kl_bigop_make_dense(op[i], err));
+out:
+    return st;
+}
+
+/* Enlarged operators of the centre, in the form that the strategy asks for. */
 static kl_status make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;
     if (e->row_op) return KL_OK;
-    kl_engine_settle(e);
-    KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
-    KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
-    if (e->strategy == KL_STRATEGY_LR) {
-        if (!kl_engine_lr_fits(e->ex, kl_bigop_dense_doubles(e->row_op) + kl_bigop_dense_doubles(e->col_op),
-                               e->layout.n, e->nstate)) {
-            e->nlr_too_large++;
-            goto out;
-        }
-        KL_TRY(kl_bigop_make_dense(e->row_op, err));
-        KL_TRY(kl_bigop_make_dense(e->col_op, err));
-    }
+    KL_TRY(kl_engine_make_parts(e, err));
+    KL_TRY(kl_engine_multiply_out(e, err));
 out:
     return st;
 }
@@ -468,7 +500,8 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
         goto out;
     }
     if (o->scope == KL_SOLVE_SECTOR_AFRESH) KL_TRY(add_random(e, err));
-    KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, stats, err));
+    KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, e->residual, stats, err));
+    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
     e->seconds[KL_PART_PLAN] += t1 - t0;
     e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;
     e->seconds[KL_PART_APPLY] += stats->seconds_apply;
@@ -531,16 +564,19 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     double t = kl_prof_seconds(), u;
     KL_TRY(make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
-    const kl_wave wave = kl_engine_wave(e);
+    kl_wave wave = kl_engine_wave(e);
     const kl_warm warm = {e->warm, e->warm_data};
     kl_trunc_opts with = *o;
-    with.warm = e->warm_side != side ? &warm : NULL;
+    with.narrow = e->one != NULL;
+    with.warm = e->warm_side != side && !e->one ? &warm : NULL;
     KL_TRY(kl_truncate(e->ex, side, &wave, grown, &with, &iso, &data, info, err));
     drop_warm(e);
     KL_TRY(kl_engine_set_isometry_take(e, side, pos, &iso, &data, err));
     e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
     e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
+    KL_TRY(kl_onesite_restore(e, err));
+    wave = kl_engine_wave(e);
     const int to = c + direction;
     const kl_isometry *const opened = right ? e->right[open] : e->left[open];
     /* the isometry that is opened comes back, and the wavefunction is transformed */
@@ -556,7 +592,6 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     drop_centre(e);
     e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
     row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;
-    if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
     /* the block that was opened is no more */
     kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
     keep_warm(e, right ? KL_RIGHT : KL_LEFT, open);

@@ -34,7 +34,9 @@ typedef struct kl_engine {
     kl_enlarged *row, *col; /* bases of the centre */
     kl_layout layout;
     kl_dptr psi; /* [nstate][layout.n] */
+    double residual[KL_MAX_STATE]; /* |H x - E x| of each, of the last solve */
     kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
+    struct kl_onesite *one; /* NULL, or what became of one of the centre's sites: see onesite.h */
     double seconds[KL_NPART], seconds_line[KL_NLINE];
     double flop;
     int full; /* as kl_trunc_opts.full, for bases that are made up */
@@ -127,6 +129,10 @@ int kl_engine_basis(int wanted, int nstate, int max_apply);
 int64_t kl_engine_least_bytes(int64_t n, int nstate);
 /* 1: dense operators of LR leave it that much; where not, a centre takes l-1-1-r's. */
 int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate);
+
+/* Enlarged operators of the centre in four factors; multiplied out where the strategy is LR. */
+kl_status kl_engine_make_parts(kl_engine *e, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_multiply_out(kl_engine *e, kl_err *err) KL_MUST_CHECK;
 
 /* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms'
    constant. */

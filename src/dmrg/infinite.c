@@ -157,7 +157,7 @@ kl_status kl_dmrg_infinite(const kl_infinite_opts *o, kl_exec *ex, kl_infinite_r
         KL_TRY(kl_engine_solve(e, &so, &energy, &stats, err));
         *row = (kl_infinite_row){.nsite = n,
                                  .tol = so.tol * unit,
-                                 .residual = stats.residual[0] * unit,
+                                 .residual = e->residual[0] * unit,
                                  .dim = e->layout.n,
                                  .sector_max = e->sector_max,
                                  .matrix_max = e->matrix_max,

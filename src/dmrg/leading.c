@@ -11,6 +11,7 @@ const char *const kl_truncation_name[KL_NTRUNCATION] = {"auto", "exact", "produc
 enum {
     WORTH = 48,     /* rows from which products are ahead of LAPACK */
     WORTH_TEST = 6, /* the same where products are asked for */
+    WORTH_NARROW = 16, /* the same where the other side has no site of its own */
     WORTH_WHOLE = 96, /* the same where all columns or rows are taken */
     STEP = 8,       /* columns are multiples of it */
     BESIDE = 12,    /* columns at least beside those that are expected to be kept */
@@ -18,6 +19,7 @@ enum {
 #define MORE_TRIED 0.15    /* columns beside those that are expected to be kept */
 #define TOO_MANY 0.7       /* of all columns: a full decomposition costs no more then; */
 #define TOO_MANY_TEST 0.95 /* where products are asked for */
+#define FEW_NARROW 0.75    /* of the rows, there */
 #define FEW_COLUMNS 0.6    /* of the rows: an eigenproblem of the columns costs so much less */
 
 static int up(double x, int step) { return (int)ceil(x / step) * step; }
@@ -27,6 +29,8 @@ kl_sector_way kl_sector_choose(const kl_sector_case *c)
     const int full = c->rows < c->wide ? c->rows : c->wide;
     const kl_sector_way exact = {0, KL_RANGE_ROWS, c->rows};
     if (c->way == KL_TRUNCATION_EXACT || c->wide == 0) return exact;
+    if (c->narrow && c->rows >= WORTH_NARROW && c->wide <= FEW_NARROW * c->rows)
+        return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
     if (c->rows < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH)) return exact;
     const double growth = c->growth < 1   ? 1
                           : c->growth < 2 ? c->growth
@@ -104,6 +108,7 @@ static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_w
         .full = o->full,
         .least = o->least[c],
         .precise = o->precise,
+        .narrow = o->narrow,
     };
     const kl_sector_way way = kl_sector_choose(&here);
     if (!way.products) return;

@@ -11,16 +11,17 @@
 
 static void scale_row(kl_dmrg_row *row, double by)
 {
-    for (int i = 0; i < KL_MAX_ROOT; i++) row->energy[i] *= by;
+    for (int i = 0; i < KL_MAX_STATE; i++) row->energy[i] *= by;
     for (int i = 0; i < KL_NGUARD; i++) row->gap[i] *= by;
     row->change *= by;
     row->residual *= by;
     row->kept *= by;
+    row->variance *= by * by;
 }
 
 static void scale_state(kl_state *s, double by)
 {
-    for (int i = 0; i < KL_MAX_ROOT; i++) s->energy[i] *= by;
+    for (int i = 0; i < KL_MAX_STATE; i++) s->energy[i] *= by;
 }
 
 static void scale_result(kl_dmrg_result *r, double by)

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
+#include "dmrg/onesite.h"
 #include "base/gemm.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -249,6 +250,8 @@ typedef struct middle {
     kl_bigop *l, *r;
     kl_layout lay;
     kl_batch batch; /* y = H x */
+    kl_block *absorbed; /* one site at a time: the right block with the other site, or NULL; */
+    int64_t two;        /* numbers of the wavefunction of two sites then, which is there before and after */
 } middle;
 
 static void clear_middle(middle *c, int n)
@@ -259,12 +262,34 @@ static void clear_middle(middle *c, int n)
     kl_layout_clear(&c->lay);
     kl_enlarged_destroy(&c->row);
     kl_enlarged_destroy(&c->col);
+    kl_block_destroy(&c->absorbed);
     for (int i = 0; i < 2; i++) {
         for (int k = 0; c->s[i].block && k <= n; k++) kl_block_destroy(&c->s[i].block[k]);
         kl_free(&c->s[i].block);
         kl_free(&c->s[i].bytes);
     }
     kl_engine_destroy(&c->e);
+}
+
+/* The right side of the middle becomes a block that has its site, as in a one-site step. */
+static kl_status absorb(const kl_terms *terms, kl_exec *dry, const kl_dmrg_opts *o, kl_dmrg_plan *plan,
+                        middle *mid, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int c = terms->nsite / 2 - 1, m = plan->m + kl_onesite_more(plan->m, plan->m);
+    kl_basis kept = {0};
+    kl_layout two = {0};
+    KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &two, err));
+    mid->two = two.n;
+    KL_TRY(kept_basis(mid->e, KL_RIGHT, c + 1, m, &mid->col->basis, &kept, err));
+    KL_TRY(kl_block_create(dry, mid->e->mpo, KL_RIGHT, c + 1, &kept, &mid->absorbed, err));
+    kl_enlarged_destroy(&mid->col);
+    KL_TRY(kl_onesite_bare(mid->absorbed, &mid->col, &mid->r, err));
+    plan->absorbed = (int)kept.total;
+out:
+    kl_layout_clear(&two);
+    kl_basis_clear(&kept);
+    return st;
 }
 
 /* dry: an executor that gives no memory and runs nothing. */
@@ -290,17 +315,20 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     const kl_block *const left = mid->s[0].block[c], *const right = mid->s[1].block[c + 2];
     KL_TRY(kl_engine_enlarge(mid->e, KL_LEFT, c, &left->basis, &mid->row, err));
     KL_TRY(kl_engine_enlarge(mid->e, KL_RIGHT, c + 1, &right->basis, &mid->col, err));
-    KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &mid->lay, err));
+    const int one = plan->sites == 1;
     KL_TRY(kl_bigop_create(left, mid->row, c, &mid->l, err));
-    KL_TRY(kl_bigop_create(right, mid->col, c + 1, &mid->r, err));
-    plan->dense_doubles = kl_bigop_dense_doubles(mid->l) + kl_bigop_dense_doubles(mid->r);
+    if (one) KL_TRY(absorb(terms, dry, o, plan, mid, err));
+    else KL_TRY(kl_bigop_create(right, mid->col, c + 1, &mid->r, err));
+    KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &mid->lay, err));
+    plan->dense_doubles = kl_bigop_dense_doubles(mid->l) + (one ? 0 : kl_bigop_dense_doubles(mid->r));
     plan->lr_too_large = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
     if (lr && !plan->lr_too_large) {
         KL_TRY(kl_bigop_make_dense(mid->l, err));
-        KL_TRY(kl_bigop_make_dense(mid->r, err));
+        if (!one) KL_TRY(kl_bigop_make_dense(mid->r, err));
     }
     KL_TRY(kl_superblock_records(mid->l, mid->r, &mid->lay, &mid->batch, err));
-    plan->centre_doubles = left->ndata + right->ndata + mid->l->npack + mid->r->npack;
+    plan->centre_doubles =
+        left->ndata + (one ? mid->absorbed->ndata : right->ndata) + mid->l->npack + mid->r->npack;
 out:
     return st;
 }
@@ -344,7 +372,8 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
                              .nroot = o->nstate,
                              .max_basis = kl_engine_basis(o->max_basis, o->nstate, kl_dmrg_max_apply(o))};
     /* psi, psi of the next centre, diagonal */
-    const int64_t vectors = 8 * (dim * (2 * o->nstate + 1) + kl_eig_work_doubles(&eig, dim));
+    const int64_t vectors =
+        8 * (dim * (2 * o->nstate + 1) + 2 * mid->two * o->nstate + kl_eig_work_doubles(&eig, dim));
     for (int i = 0; i < row->nsec; i++) {
         /* the matrices, on the executor or here, their vectors, and what these are made of */
         density += 24 * (int64_t)row->dim[i] * row->dim[i];
@@ -377,7 +406,8 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_prepare = dry_prepare;
     dry.vt.batch_apply = dry_apply;
     dry.vt.batch_release = dry_batch_release;
-    *plan = (kl_dmrg_plan){.m = m, .nsite = terms->nsite};
+    *plan = (kl_dmrg_plan){
+        .m = m, .nsite = terms->nsite, .sites = o->sites == KL_SITES_TWO || terms->nsite < 4 ? 2 : 1};
     KL_TRY(make_middle(terms, ex, &dry, o, plan, &mid, err));
     count_memory(ex, o, &mid, plan);
     KL_TRY(sweep_seconds(ex, plan, &mid.row->basis, mid.lay.npair, &plan->seconds_sweep, err));

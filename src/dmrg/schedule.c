@@ -32,6 +32,14 @@ enum {
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a
    rule */
 #define SLOPE 100.0
+/* the same for each site of a long lattice, where every bond leaves out as much as the worst: 5 in spin-1
+   chains */
+#define SLOPE_PER_SITE 8.0
+/* slopes that differ by no more than STEADY are one; the next may be so much steeper (SCATTER) */
+#define STEADY 2.0
+#define SCATTER 1.25
+/* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
+#define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
@@ -82,7 +90,7 @@ static const kl_dmrg_row *exact_row(const kl_schedule *s, const kl_dmrg_result *
 /* The most that may be carried. */
 static int held_most(const kl_schedule *s)
 {
-    const int most = s->opts->nstate + KL_NGUARD < KL_MAX_ROOT ? s->opts->nstate + KL_NGUARD : KL_MAX_ROOT;
+    const int most = s->opts->nstate + KL_NGUARD < KL_MAX_STATE ? s->opts->nstate + KL_NGUARD : KL_MAX_STATE;
     const int there = s->sector < most ? (int)s->sector : most;
     return there > s->opts->nstate ? there : s->opts->nstate;
 }
@@ -179,13 +187,35 @@ int kl_schedule_unguarded(const kl_schedule *s, const kl_dmrg_result *res)
 
 /* ---- 2. the outlook ---- */
 
+/* What truncation took from the state of a sweep: the discarded weight; of one-site sweeps, whose truncations
+   see few states beyond those kept, the two-site variance (Hubig, Haegeman, Schollwoeck, PRB 97, 045125
+   (2018)), over the square of energies that makes the two alike. */
+static double lost(const kl_schedule *s, const kl_dmrg_row *row)
+{
+    if (row->sites != 1) return row->discarded;
+    return row->variance / (SLOPE * s->unit.joint * s->unit.joint);
+}
+
+/* What multiplies it where no second m tells: a variance is of all sites already. */
+static double slope_of(const kl_schedule *s, const kl_dmrg_row *row)
+{
+    return row->sites == 1 ? SLOPE : fmax(SLOPE, SLOPE_PER_SITE * s->nsite);
+}
+
+/* 1: sweeps that can be compared: as many wavefunctions, and as many sites. */
+static int same_kind(const kl_schedule *s, const kl_dmrg_row *a, const kl_dmrg_row *b)
+{
+    return held_of(s, a) == held_of(s, b) && (a->sites == 1) == (b->sites == 1);
+}
+
 /* 1 for two sweeps that differ in nothing but the order in time: of one m, or of one discarded weight, which
    then decided (--discard) and not m. */
 static int alike(const kl_schedule *s, const kl_dmrg_row *a, const kl_dmrg_row *b)
 {
     const double most = 1.2; /* m grows by a tenth at least, and what is left out falls as a power of it */
     if (held_of(s, a) != held_of(s, b)) return 0;
-    return a->m == b->m || (a->discarded < most * b->discarded && b->discarded < most * a->discarded);
+    if (a->m == b->m) return 1;
+    return same_kind(s, a, b) && lost(s, a) < most * lost(s, b) && lost(s, b) < most * lost(s, a);
 }
 
 /* What alike sweeps will still change, when each changes so much less than the one before; the change itself,
@@ -197,6 +227,29 @@ static double to_come(const kl_schedule *s, const kl_dmrg_row *b, int nrow, int 
         nrow > 2 && alike(s, b - 1, b) && alike(s, b - 2, b) ? fabs(b[-1].energy[i] - b[-2].energy[i]) : 0;
     const double rate = before > 0 && change < before ? change / before : 0;
     return rate > 0.5 ? change * fmin(rate / (1 - rate), 20) : change;
+}
+
+/* Energy of state i for the discarded weight from sweep a to the next; 0: they tell none. */
+static double slope_between(const kl_schedule *s, const kl_dmrg_row *a, int i)
+{
+    const kl_dmrg_row *const b = a + 1;
+    const double fell = a->energy[i] - b->energy[i], w = lost(s, a) - lost(s, b);
+    if (a->noise > 0 || b->noise > 0 || a->m >= b->m || !same_kind(s, a, b)) return 0;
+    return fell > 0 && w > 0 ? fell / w : 0;
+}
+
+/* What the weight left out by the sweep before the last one can explain of the change since. A slope that the
+   two steps before had alike is that of truncation: sweeps that had not settled would get steeper from step
+   to step, for their change does not fall with the weight. */
+static double explained(const kl_schedule *s, const kl_dmrg_result *res, int i)
+{
+    const kl_dmrg_row *const a = &res->row[res->nrow - 2];
+    double slope = SLOPE * s->unit.joint;
+    if (res->nrow >= 4) {
+        const double x = slope_between(s, a - 2, i), y = slope_between(s, a - 1, i);
+        if (x > 0 && y > 0 && fmax(x, y) <= STEADY * fmin(x, y)) slope = fmax(slope, SCATTER * fmin(x, y));
+    }
+    return slope * lost(s, a);
 }
 
 /* Error of state i after the last sweep: what the line through the last sweeps that are not alike, E(w) = E0
@@ -218,34 +271,37 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
         *still = 0;
         return fmax(b->energy[i] - exact->energy[i], 0);
     }
-    const double change = to_come(s, b, res->nrow, i);
+    const double change = to_come(s, b, res->nrow, i), w = lost(s, b);
     *still = change;
-    if (b->discarded < 1e-14) return change; /* nothing that counts is truncated */
-    const int line = k >= 0 && !(res->row[k].noise > 0) && held_of(s, &res->row[k]) == held_of(s, b);
+    if (w < 1e-14) return change; /* nothing that counts is truncated */
+    const int line = k >= 0 && !(res->row[k].noise > 0) && same_kind(s, &res->row[k], b);
     const kl_dmrg_row *const a = line ? &res->row[k] : NULL;
-    if (!a || !(a->discarded > b->discarded) || !(a->energy[i] > b->energy[i]))
-        return change + SLOPE * s->unit.joint * b->discarded;
+    if (!a || !(lost(s, a) > w) || !(a->energy[i] > b->energy[i]))
+        return change + slope_of(s, b) * s->unit.joint * w;
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
-    const double drop =
-        (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * b->discarded / (a->discarded - b->discarded);
+    const double drop = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
     /* States left out lie at least the gap above: a line that is flatter joins two energies that are equal to
        rounding. */
-    const double left = fmax(drop, divisor(s, gap) * b->discarded);
+    /* what is beyond a bond lies some couplings above, and the nearer the less of it is left */
+    const double least = b->sites == 1 ? LEAST_OF_VARIANCE * b->variance / s->unit.joint : 0;
+    const double left = fmax(fmax(drop, divisor(s, gap) * w), least);
     *limit = b->energy[i] - left;
     /* What changes by more than the weight that was left out before explains is not truncation: sweeps were
        not done at that m. */
-    *still = a < b - 1 ? change : fmax(0, change - SLOPE * s->unit.joint * a->discarded);
+    *still = a < b - 1 ? change : fmax(0, change - explained(s, res, i));
     return 2 * left + *still;
 }
 
 static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
 {
     const double exact = fmax(o->wanted, 64 * rounding_of(s));
+    /* what a state not told apart takes of the bar is wanting elsewhere */
+    const double left = o->unresolved <= exact ? 1 - o->unresolved / exact : 1;
     if (!(o->truncation < INFINITY)) return KL_WAIT_SWEEPS;
-    if (o->truncation > o->wanted)
+    if (o->truncation > left * o->wanted)
         return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
-    if (o->solver > exact) return KL_WAIT_SOLVER;
+    if (o->solver > left * exact) return KL_WAIT_SOLVER;
     if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s))) return KL_WAIT_KEPT;
     return o->unresolved > exact ? KL_WAIT_GUARD : KL_WAIT_NOTHING;
 }
@@ -318,11 +374,10 @@ static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const
     const kl_dmrg_row *const b = &res->row[res->nrow - 1], *a = b;
     while (a > res->row && a->m >= b->m) a--;
     const double error = fmax(now->truncation, now->kept * now->wanted / now->kept_wanted);
-    if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m ||
-        held_of(s, a) != held_of(s, b))
+    if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m || !same_kind(s, a, b))
         return most;
-    if (!(a->discarded > b->discarded) || !(b->discarded > 0)) return most;
-    const double power = log(a->discarded / b->discarded) / log((double)b->m / a->m);
+    if (!(lost(s, a) > lost(s, b)) || !(lost(s, b) > 0)) return most;
+    const double power = log(lost(s, a) / lost(s, b)) / log((double)b->m / a->m);
     const double factor = pow(error / (0.7 * now->wanted), 1 / power);
     return factor < least ? least : factor < most ? factor : most;
 }
@@ -340,6 +395,14 @@ static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outl
     return m < m_cap ? (int)m / 8 * 8 : m_cap;
 }
 
+/* One site takes over where noise ends: what opens sectors then is H, bond by bond. From the first sweep on,
+   states that lie close to the lowest one would be lost. A sector that is solved as a whole needs all states
+   of two sites. */
+static int sites_of(const kl_schedule *s, double noise)
+{
+    return s->opts->sites == KL_SITES_TWO || s->whole || noise > 0 ? 2 : 1;
+}
+
 static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
     /* a saved state: begin at its m, and no noise that would undo it */
@@ -350,17 +413,17 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     const int held = held_next(s, res, now), last_noise = s->whole ? 0 : 1;
     double ignored;
     const double g = k ? divisor(s, gap_beyond(s, res, held, wanted, INFINITY, &ignored)) : GAP * s->unit.gap;
-    const double w = k ? fmax(res->row[k - 1].discarded, 1e-16) : 1e-4;
+    const double w = k ? fmax(lost(s, &res->row[k - 1]), 1e-16) : 1e-4;
+    const double noise = warm || k > last_noise ? 0 : k == 0 ? 1e-4 : 1e-6;
     kl_stage next = {.m = next_m(s, res, now),
                      .held = held,
                      .m_min = s->opts->m_min,
                      .discard = s->opts->discard,
-                     .noise = warm || k > last_noise ? 0
-                              : k == 0               ? 1e-4
-                                                     : 1e-6,
+                     .noise = noise,
+                     .sites = sites_of(s, noise),
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
-                     .precise = k > last_noise && (s->whole || res->row[k - 1].discarded < 1e-11)};
+                     .precise = k > last_noise && (s->whole || lost(s, &res->row[k - 1]) < 1e-11)};
     double more = fmin(6, sqrt(GAP * s->unit.gap / g)); /* what lies close takes longer to part */
     /* the energy is exact already: the state is what these sweeps are for */
     if (k > last_noise && s->whole) {
@@ -371,6 +434,8 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     if (k > 0 && again(s, res, now)) {
         more *= 2 << (repeats(s, res) < 2 ? repeats(s, res) : 2);
         next.tol_rel = 1e-3;
+        /* what truncation leaves is no measure where the gap is small */
+        if (next.sites == 1) next.tol = 0.1 * sqrt(g * wanted);
     }
     next.max_apply =
         s->opts->max_apply > 0 ? s->opts->max_apply : (int)(more * products(held, k >= 2 || warm ? 6 : 4));
@@ -385,11 +450,12 @@ static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
     return (kl_stage){.m = sweep->m,
                       .held = o->nstate,
                       .noise = sweep->noise,
+                      .sites = sites_of(s, sweep->noise),
                       .tol = sweep->tol > 0 ? sweep->tol : 1e-8 * s->unit.gap,
                       .max_apply = kl_dmrg_max_apply(o),
                       .m_min = o->m_min,
                       .discard = o->discard,
-                      .precise = sweep->noise == 0 && res->nrow && res->row[res->nrow - 1].discarded < 1e-11};
+                      .precise = sweep->noise == 0 && res->nrow && lost(s, &res->row[res->nrow - 1]) < 1e-11};
 }
 
 kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *res)
@@ -403,6 +469,7 @@ kl_stage kl_schedule_probe(const kl_schedule *s, int sweep)
 {
     const int held = held_most(s), last = sweep == KL_PROBE_SWEEPS - 1;
     return (kl_stage){.m = PROBE_M,
+                      .sites = 2,
                       .held = held,
                       .noise = last ? 0 : 1e-4,
                       .tol = 1e-5 * s->unit.gap,

@@ -19,6 +19,7 @@ typedef struct kl_schedule {
 
 typedef struct kl_stage { /* orders for one sweep */
     int m;                /* states kept */
+    int sites;            /* optimized together: 1 or 2 */
     int held;             /* wavefunctions carried: the wanted ones and the guards above them */
     double noise;
     /* residual at which the eigensolver may stop: absolute, and relative to the first one */

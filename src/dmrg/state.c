@@ -126,7 +126,23 @@ void kl_state_destroy(kl_state **ps)
     kl_free(&s->pair);
     kl_free(&s->psi_off);
     kl_free(&s->psi);
+    kl_free(&s->narrow);
     kl_free(ps);
+}
+
+int64_t kl_state_narrow_size(const kl_state *s)
+{
+    const kl_isometry *const left = s->left[s->centre], *const right = s->right[s->centre + 1];
+    int64_t n = 0;
+    for (int i = 0; i < s->row->basis.nsec; i++) {
+        const int j = s->pair[i];
+        if (j < 0) continue;
+        for (int k = 0; left && k < left->basis.nsec; k++)
+            if (left->sec[k] == i) n += (int64_t)left->basis.dim[k] * s->col->basis.dim[j];
+        for (int k = 0; !left && right && k < right->basis.nsec; k++)
+            if (right->sec[k] == j) n += (int64_t)right->basis.dim[k] * s->row->basis.dim[i];
+    }
+    return n;
 }
 
 static kl_status copy_bytes(void **to, const void *from, int64_t n, size_t size, kl_err *err)
@@ -176,6 +192,9 @@ kl_status kl_state_copy(const kl_state *from, const kl_terms *terms, kl_state **
     KL_TRY(copy_bytes((void **)&s->pair, from->pair, from->row->basis.nsec, sizeof *s->pair, err));
     KL_TRY(copy_bytes((void **)&s->psi_off, from->psi_off, from->row->basis.nsec, sizeof *s->psi_off, err));
     KL_TRY(copy_bytes((void **)&s->psi, from->psi, from->nstate * from->npsi, sizeof *s->psi, err));
+    s->nnarrow = from->nnarrow;
+    KL_TRY(
+        copy_bytes((void **)&s->narrow, from->narrow, from->nstate * from->nnarrow, sizeof *s->narrow, err));
     *to = s;
     s = NULL;
 out:

@@ -19,6 +19,8 @@ typedef struct kl_isometry {
     double *data;          /* NULL where the numbers lie with an executor */
 } kl_isometry;
 
+#define KL_MAX_STATE 16 /* states that one run averages over, guards included */
+
 typedef struct kl_state {
     const kl_model *model;
     int nsite;
@@ -40,7 +42,11 @@ typedef struct kl_state {
     int *pair; /* [row->basis.nsec]: J of I, -1 where there is none */
     int64_t *psi_off; /* [row->basis.nsec] */
     double *psi; /* [nstate][npsi] */
-    double energy[16];
+    /* In the middle of a one-site sweep the isometry that was opened last holds all of psi, and more states:
+       psi is `narrow` times its transpose. The same numbers make the same run go on. */
+    int64_t nnarrow; /* 0: there is none */
+    double *narrow; /* [nstate][nnarrow] in the order of psi: segments of the sectors that the isometry has */
+    double energy[KL_MAX_STATE];
 } kl_state;
 
 /* Isometry over enlarged basis e (taken over, freed with it) keeping dim[i] states (all of them if dim is
@@ -57,6 +63,9 @@ kl_status kl_enlarged_copy(const kl_enlarged *from, kl_enlarged **to, kl_err *er
 /* An empty state for nsite sites of a model: no tensors yet. */
 kl_status kl_state_create(const kl_terms *terms, kl_qn target, kl_state **out, kl_err *err) KL_MUST_CHECK;
 void kl_state_destroy(kl_state **s);
+/* Numbers of one wavefunction between the other side and the isometry that was opened last; 0: there is no
+   such isometry. */
+int64_t kl_state_narrow_size(const kl_state *s);
 /* A copy of its own for terms of an equal model and as many sites, whose types it borrows. */
 kl_status kl_state_copy(const kl_state *from, const kl_terms *terms, kl_state **to,
                         kl_err *err) KL_MUST_CHECK;

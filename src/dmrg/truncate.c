@@ -101,6 +101,7 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
                                   .m = o->m,
                                   .full = even && full,
                                   .precise = singular,
+                                  .narrow = o->narrow,
                                   .settled = o->settled,
                                   .warm = o->warm,
                                   .least = a->least};

@@ -17,7 +17,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = KL_KRON_LANES, GUARDS = 2 };
+enum { LANES = KL_KRON_LANES };
 
 const char *const kl_ed_solver_name[] = {"auto", "lanczos", "davidson", "lobpcg", "full"}; /* ORDER KL_ED */
 /* ORDER KL_ED_PRECONDITION */
@@ -203,7 +203,6 @@ static kl_status solve_by_recurrence(kl_ed *ed, const kl_ed_opts *opts, kl_dptr 
                             .keeper = opts->keeper};
     o.tol_rel = opts->accuracy;
     KL_TRY(kl_recurrence_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
-    r->nstate = 1;
     r->attainable = KL_EIG_ROUNDING * stats.norm_h;
     /* recurrences may tell less than any product with H could show */
     r->residual[0] = r->error[0] = fmax(stats.residual, r->attainable);
@@ -227,16 +226,10 @@ static void find_multiplets(kl_ed_result *r, int n, const double *energy, const 
     for (int i = 0; i < n;) {
         int j = i + 1;
         while (j < n && energy[j] - energy[i] <= 2 * (error[i] + error[j]) + 16 * r->attainable) j++;
-        for (int k = i; k < j && k < KL_MAX_ROOT; k++) r->multiplet[k] = j - i;
+        for (int k = i; k < j && k < r->nstate; k++) r->multiplet[k] = j - i;
         if (i < r->nstate) r->open_multiplet = j == n && !whole;
         i = j;
     }
-}
-
-static kl_status refuse_full(double dim, kl_err *err)
-{
-    return kl_fail(err, KL_EINPUT, "the full spectrum of a sector of %.15g states; at most %d are possible",
-                   dim, (int)KL_ED_FULL_MOST);
 }
 
 static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
@@ -246,7 +239,7 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
     int64_t *place = NULL;
     double *a = NULL, *host = NULL;
     kl_dptr x = {0}, y = {0};
-    if (dim > KL_ED_FULL_MOST) KL_TRY(refuse_full((double)dim, err));
+    KL_TRY(kl_ed_check_full((double)dim, err));
     KL_TRY(kl_alloc(&place, dim, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&a, dim * dim, KL_MEM_MATRIX, err));
     KL_TRY(kl_alloc(&host, n, KL_MEM_WORK, err));
@@ -274,7 +267,6 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
     KL_TRY(kl_dense_eig((int)dim, a, (int)dim, r->full, err));
     r->nfull = (int)dim;
     r->nvector = 2;
-    if (r->nstate > dim) r->nstate = (int)dim;
     r->attainable = 16 * DBL_EPSILON * fmax(fabs(r->full[0]), fabs(r->full[dim - 1]));
     for (int i = 0; i < r->nstate; i++) {
         r->energy[i] = r->full[i];
@@ -320,22 +312,85 @@ typedef struct block {
     double scale; /* |H| as one product shows it */
     double largest; /* size of an energy, which says more of |H| in large spaces than a random vector */
     double worst; /* error of an energy */
-    double energy[KL_MAX_ROOT];
+    double *energy, *residual, *error; /* [n] */
     kl_eig_stats stats;
+    int before; /* products of the solver's earlier runs */
+    int again; /* 1: it runs once more, to a smaller tolerance */
 } block;
+
+/* Stands between the solver and who keeps it: adds what is known of its runs. ORDER of the numbers:
+   list_runs, then the solver's. */
+typedef struct keeping {
+    const kl_keeper *to;
+    block *b;
+    kl_eig_opts *o;
+    kl_ed_result *r;
+    int *products; /* by the preconditioner */
+} keeping;
+enum { RUNS_MARK = 7000, RUNS = 9 };
+
+static void list_runs(const keeping *k, kl_keep_list *l)
+{
+    int mark = RUNS_MARK, solver = (int)k->r->solver;
+    kl_keep_int(l, &mark);
+    kl_keep_int(l, &solver);
+    kl_keep_int(l, &k->b->before);
+    kl_keep_int(l, &k->b->again);
+    kl_keep_int(l, &k->o->max_apply);
+    kl_keep_int(l, &k->r->nrestart);
+    kl_keep_int(l, k->products);
+    kl_keep_reals(l, 1, &k->o->tol);
+    kl_keep_reals(l, 1, &k->b->largest);
+    k->r->solver = (kl_ed_solver)solver;
+}
+
+static int keep_due(void *self)
+{
+    return ((const keeping *)self)->to->due(((const keeping *)self)->to->self);
+}
+
+static kl_status keep_write(void *self, const kl_keep *solver, kl_err *err)
+{
+    const keeping *const k = self;
+    kl_status st = KL_OK;
+    kl_keep out = *solver;
+    double *number = NULL;
+    out.nnumber += RUNS;
+    KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_WORK, err));
+    list_runs(k, &(kl_keep_list){.at = number});
+    memcpy(number + RUNS, solver->number, (size_t)solver->nnumber * sizeof *number);
+    out.number = number;
+    st = k->to->write(k->to->self, &out, err);
+out:
+    kl_free(&number);
+    return st;
+}
+
+/* The runs that a checkpoint knows of; *solver: what the one under way kept. One of version 0.1.0 keeps start
+   vectors alone, and the products made until then. */
+static kl_status take_up_runs(const keeping *k, kl_keep *solver, int *old, kl_err *err)
+{
+    const kl_keep *const from = k->to->from;
+    *old = from->nnumber == 1 && from->nvector == k->b->n;
+    if (*old) {
+        k->b->before = (int)from->number[0];
+        return KL_OK;
+    }
+    const int is_solver = from->nnumber > RUNS && from->number[0] == RUNS_MARK &&
+                          from->number[1] >= KL_ED_LANCZOS && from->number[1] <= KL_ED_LOBPCG;
+    if (!is_solver || (k->r->solver != (kl_ed_solver)from->number[1] && k->r->solver != KL_ED_LOBPCG))
+        return kl_eig_refuse(from, kl_ed_solver_name[k->r->solver], k->b->n, err);
+    list_runs(k, &(kl_keep_list){.at = (double *)(uintptr_t)from->number, .reading = 1});
+    *solver = kl_keep_behind(from, RUNS, 0);
+    return KL_OK;
+}
 
 /* Random vectors, or those that are kept, and the scale of H. */
 static kl_status start_block(kl_ed *ed, const kl_ed_opts *opts, block *b, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
     const int n = b->n;
     double e, square, one;
-    if (from && (from->nvector != n || from->nnumber != 1))
-        KL_TRY(kl_fail(
-            err, KL_EINPUT,
-            "%d vectors are kept, and this run works on %d; go on with the same solver and number of states",
-            from->nvector, n));
     KL_TRY(ed->ex->vt.alloc(ed->ex, n * b->ld, &b->x, err));
     for (int i = 0; i < n; i++)
         KL_TRY(kl_ed_random(ed, opts->seed + (uint64_t)i, kl_dptr_at(b->x, i * b->ld), err));
@@ -348,9 +403,20 @@ static kl_status start_block(kl_ed *ed, const kl_ed_opts *opts, block *b, kl_err
     if (n == 1) KL_TRY(kl_ed_random(ed, opts->seed, b->x, err));
     if (!(b->scale > 0.0)) b->scale = 1.0;
     b->largest = b->scale;
-    for (int i = 0; from && i < n; i++)
-        ed->ex->vt.copy(ed->ex, ed->op.n, from->vector[i], kl_dptr_at(b->x, i * b->ld));
 out:
+    return st;
+}
+
+/* The vectors that a checkpoint of version 0.1.0 holds. */
+static kl_status take_starts(kl_ed *ed, const kl_keep *from, const block *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr *to = NULL;
+    KL_TRY(kl_alloc(&to, b->n, KL_MEM_WORK, err));
+    for (int i = 0; i < b->n; i++) to[i] = kl_dptr_at(b->x, i * b->ld);
+    KL_TRY(kl_keep_take(from, ed->ex, ed->op.n, b->n, to, err));
+out:
+    kl_free(&to);
     return st;
 }
 
@@ -359,36 +425,35 @@ static kl_status solve_once(kl_linop *h, kl_eig_opts *o, block *b, kl_ed_result 
 {
     kl_status st = KL_OK;
     if (r->solver == KL_ED_LOBPCG) {
-        KL_TRY(kl_lobpcg_solve(h, o, r->nstate, b->x, b->ld, b->energy, &b->stats, err));
+        KL_TRY(kl_lobpcg_solve(h, o, r->nstate, b->x, b->ld, b->energy, b->residual, &b->stats, err));
         r->nvector = kl_lobpcg_columns(b->n) + b->n;
     } else {
         o->solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
-        KL_TRY(kl_eig_solve(h, o, b->x, b->ld, b->energy, &b->stats, err));
+        KL_TRY(kl_eig_solve(h, o, b->x, b->ld, b->energy, b->residual, &b->stats, err));
         r->nvector = (int)(kl_eig_work_doubles(o, h->n) / b->ld) + b->n;
-        /* between their restarts these solvers had no vectors at hand */
-        if (b->stats.stopped) KL_TRY(kl_eig_keep(o, &b->stats, b->x, b->ld, err));
     }
     r->nrestart += b->stats.nrestart;
     r->seconds_apply += b->stats.seconds_apply;
-    o->before += b->stats.napply;
+    b->before += b->stats.napply;
 out:
     return st;
 }
 
 /* The solver's runs: again to a smaller tolerance where the first was not enough, or by Davidson's method
    where LOBPCG is stuck. */
-static kl_status solve_to_accuracy(const kl_ed_opts *opts, kl_linop *h, kl_eig_opts *o, block *b,
-                                   kl_ed_result *r, kl_err *err)
+static kl_status solve_to_accuracy(const kl_ed_opts *opts, kl_linop *h, kl_eig_opts *o, kl_keeper *keeper,
+                                   block *b, kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats *const stats = &b->stats;
-    for (int again = 0;; again = 1) {
+    for (;; b->again = 1) {
         KL_TRY(solve_once(h, o, b, r, err));
+        keeper->from = NULL;
         /* as far as this solver comes; the first tolerance was reached */
-        if (again && !stats->converged && !stats->stopped) stats->stagnated = 1;
+        if (b->again && !stats->converged && !stats->stopped) stats->stagnated = 1;
         b->worst = 0.0;
         for (int i = 0; i < r->nstate; i++) {
-            b->worst = fmax(b->worst, error_of(i, b->n, b->energy, stats->residual[i]));
+            b->worst = fmax(b->worst, error_of(i, b->n, b->energy, b->residual[i]));
             b->largest = fmax(b->largest, fabs(b->energy[i]));
         }
         const double wanted =
@@ -398,8 +463,8 @@ static kl_status solve_to_accuracy(const kl_ed_opts *opts, kl_linop *h, kl_eig_o
         /* Davidson's method, which goes on from these vectors, has come further */
         if (stuck && r->solver == KL_ED_LOBPCG && opts->solver == KL_ED_AUTO) {
             r->solver = KL_ED_DAVIDSON;
-            again = -1;
-        } else if (!stats->converged || stats->stopped || again || b->worst <= wanted || o->tol <= wanted)
+            b->again = -1;
+        } else if (!stats->converged || stats->stopped || b->again || b->worst <= wanted || o->tol <= wanted)
             break;
         /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
         else o->tol = wanted;
@@ -422,14 +487,14 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
                              kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
-    double error[KL_MAX_ROOT];
-    block b = {.n = r->nstate + GUARDS, .ld = kl_eig_stride(ed->op.n)};
-    if (b.n > KL_MAX_ROOT) b.n = KL_MAX_ROOT;
+    block b = {.n = r->nstate + KL_ED_GUARDS, .ld = kl_eig_stride(ed->op.n)};
+    if (r->nstate <= KL_LOBPCG_MOST && b.n > KL_LOBPCG_MOST) b.n = KL_LOBPCG_MOST;
     if (b.n > ed->space->dim) b.n = (int)ed->space->dim;
-    if (r->nstate > b.n) r->nstate = b.n;
     kl_neumann neumann = {0};
     const int bare = r->solver == KL_ED_LANCZOS || opts->precondition == KL_ED_BARE;
-    const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
+    KL_TRY(kl_alloc(&b.energy, 3 * b.n, KL_MEM_WORK, err));
+    b.residual = b.energy + b.n;
+    b.error = b.residual + b.n;
     if (!bare) KL_TRY(make_diagonal(ed, err));
     KL_TRY(start_block(ed, opts, &b, err));
     kl_linop h = ed->op;
@@ -446,23 +511,31 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
                      .stay_below = 1,
                      .self = opts->self,
                      .step = opts->step,
-                     .keeper = opts->keeper,
                      .precond = neumann.h ? &neumann.precond : NULL,
-                     .tol = tol * b.scale,
-                     .before = from ? (int)from->number[0] : 0};
-    KL_TRY(solve_to_accuracy(opts, &h, &o, &b, r, err));
+                     .tol = tol * b.scale};
+    keeping k = {.to = opts->keeper, .b = &b, .o = &o, .r = r, .products = &neumann.products};
+    kl_keep solver = {0};
+    kl_keeper keeper = {.self = &k, .due = keep_due, .write = keep_write};
+    if (opts->keeper) o.keeper = &keeper;
+    if (opts->keeper && opts->keeper->from) {
+        int old;
+        KL_TRY(take_up_runs(&k, &solver, &old, err));
+        if (!old) keeper.from = &solver;
+        else KL_TRY(take_starts(ed, opts->keeper->from, &b, err));
+    }
+    KL_TRY(solve_to_accuracy(opts, &h, &o, &keeper, &b, r, err));
     if (neumann.st != KL_OK) KL_TRY(neumann.st);
     r->nvector += !bare + (neumann.h != NULL);
     r->attainable = KL_EIG_ROUNDING * b.largest;
-    r->napply = o.before + neumann.products;
+    r->napply = b.before + neumann.products;
     r->stop = stop_of(&b, r->attainable);
-    for (int i = 0; i < b.n; i++) {
+    for (int i = 0; i < b.n; i++) b.error[i] = error_of(i, b.n, b.energy, b.residual[i]);
+    for (int i = 0; i < r->nstate; i++) {
         r->energy[i] = b.energy[i];
-        r->residual[i] = b.stats.residual[i];
-        error[i] = error_of(i, b.n, b.energy, b.stats.residual[i]);
-        r->error[i] = fmax(error[i], r->attainable);
+        r->residual[i] = b.residual[i];
+        r->error[i] = fmax(b.error[i], r->attainable);
     }
-    find_multiplets(r, b.n, b.energy, error, b.n == ed->space->dim);
+    find_multiplets(r, b.n, b.energy, b.error, b.n == ed->space->dim);
     if (vectors) {
         *vectors = b.x;
         *ldv = b.ld;
@@ -471,6 +544,7 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
 out:
     if (neumann.h) kl_neumann_close(&neumann);
     ed->ex->vt.release(ed->ex, &b.x);
+    kl_free(&b.energy);
     return st;
 }
 
@@ -509,16 +583,15 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
         opts.self = &told;
         opts.step = tell_step;
     }
-    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .nstate = opts.nstate, .solver = opts.solver};
+    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .solver = opts.solver};
     if (vectors) vectors->addr = 0;
-    if (opts.nstate < 1 || opts.nstate > KL_MAX_ROOT)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 to %d are allowed", opts.nstate, KL_MAX_ROOT));
+    if (opts.nstate < 1) KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 or more are allowed", opts.nstate));
     if (opts.accuracy <= 0.0) opts.accuracy = 1e-10;
-    if (r->solver == KL_ED_AUTO)
-        r->solver = ed->space->dim <= KL_ED_FULL_AUTO ? KL_ED_FULL
-                    : opts.nstate == 1                ? KL_ED_LANCZOS
-                                                      : KL_ED_LOBPCG;
-    if (r->nstate > ed->space->dim) r->nstate = (int)ed->space->dim;
+    if (r->solver == KL_ED_AUTO) r->solver = kl_ed_solver_for((double)ed->space->dim, opts.nstate);
+    KL_TRY(kl_ed_result_states(r, opts.nstate < ed->space->dim ? opts.nstate : (int)ed->space->dim, err));
+    if (r->solver == KL_ED_LOBPCG && r->nstate > KL_LOBPCG_MOST)
+        KL_TRY(kl_fail(err, KL_EINPUT, "LOBPCG: %d states; 1 to %d are allowed (Davidson takes more)",
+                       r->nstate, KL_LOBPCG_MOST));
     const int by_recurrence = r->solver == KL_ED_LANCZOS && r->nstate == 1;
     if (vectors && (by_recurrence || r->solver == KL_ED_FULL)) {
         *ldv = kl_eig_stride(ed->op.n);
@@ -548,7 +621,23 @@ out:
 void kl_ed_result_clear(kl_ed_result *r)
 {
     kl_free(&r->full);
-    r->nfull = 0;
+    kl_free(&r->energy);
+    kl_free(&r->multiplet);
+    r->residual = r->error = NULL;
+    r->nfull = r->nstate = 0;
+}
+
+kl_status kl_ed_result_states(kl_ed_result *r, int nstate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t room = nstate > 0 ? nstate : 1;
+    KL_TRY(kl_alloc(&r->energy, 3 * room, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&r->multiplet, room, KL_MEM_MISC, err));
+    r->residual = r->energy + room;
+    r->error = r->residual + room;
+    r->nstate = nstate;
+out:
+    return st;
 }
 
 /* ---------------------------------------------------------------- measurements */
@@ -573,64 +662,5 @@ out:
     if (k) ed->ex->vt.kron_release(ed->ex, k);
     kl_kron_destroy(&k);
     ed->ex->vt.release(ed->ex, &y);
-    return st;
-}
-
-/* ---------------------------------------------------------------- plans */
-
-/* Strings that reach over the cut and move something there: each is a gather of its own for every state. */
-static int64_t crossing(const kl_terms *t, int cut)
-{
-    int64_t n = 0;
-    for (int64_t i = 0; i < t->nterm; i++) {
-        const kl_op_at *const op = t->op + t->term[i].first;
-        const int k = t->term[i].nop;
-        int moves = 0;
-        if (k < 2 || op[0].pos >= cut || op[k - 1].pos < cut) continue;
-        for (int f = 0; f < k && !moves; f++) {
-            const kl_site_op *const o = &t->type[op[f].pos]->op[op[f].op];
-            for (int e = 0; e < o->nelem; e++) moves |= o->elem[e].row != o->elem[e].col;
-        }
-        n += moves;
-    }
-    return n;
-}
-
-kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form,
-                          const kl_ed_opts *opts, int nthread, kl_ed_plan *p, kl_err *err)
-{
-    /* Seconds a state on one thread of a machine of 2023; `kronlat bench ed' measures this one. Groups of
-       crossing strings share gathers, hence the root. */
-    const double flavours = 3.9e-9, sites = 4e-9, gather = 1.4e-9;
-    kl_status st = KL_OK;
-    *p = (kl_ed_plan){0};
-    KL_TRY(kl_bipartition_measure(terms, target, form, &p->size, err));
-    p->vector_bytes = 8.0 * p->size.n;
-    p->table_bytes =
-        (p->size.left + p->size.right) * (8.0 + 3.0 * (double)terms->nterm / (p->size.flavours ? 4.0 : 2.0));
-    const int n = opts->nstate + GUARDS;
-    const kl_ed_solver s = opts->solver != KL_ED_AUTO               ? opts->solver
-                           : p->size.dim <= (double)KL_ED_FULL_AUTO ? KL_ED_FULL
-                           : opts->nstate == 1                      ? KL_ED_LANCZOS
-                                                                    : KL_ED_LOBPCG;
-    p->solver = s;
-    if (s == KL_ED_FULL) {
-        const double dim = p->size.dim;
-        if (dim > (double)KL_ED_FULL_MOST) KL_TRY(refuse_full(dim, err));
-        p->nvector = 2;
-        p->table_bytes += 32.0 * dim * dim; /* the matrix, and LAPACK's work of three times that */
-    } else if (s == KL_ED_LANCZOS && opts->nstate == 1) p->nvector = opts->want_vectors ? 4 : 3;
-    else if (s == KL_ED_LOBPCG) p->nvector = kl_lobpcg_columns(n) + n + 1;
-    else {
-        const kl_eig_opts o = {.solver = s == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON,
-                               .nroot = n,
-                               .max_basis = opts->max_basis};
-        const int64_t big = INT64_C(1) << 30;
-        p->nvector = (int)((double)kl_eig_work_doubles(&o, big) / (double)big + 0.5) + n + 1;
-    }
-    p->seconds_apply =
-        p->size.n *
-        (p->size.flavours ? flavours : sites + gather * sqrt((double)crossing(terms, p->size.cut))) / nthread;
-out:
     return st;
 }

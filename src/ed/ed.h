@@ -18,6 +18,12 @@ typedef enum kl_ed_solver {
 extern const char *const kl_ed_solver_name[];
 
 enum { KL_ED_FULL_MOST = 10000 /* states of a sector that LAPACK takes */, KL_ED_FULL_AUTO = 400 };
+enum { KL_ED_GUARDS = 2 }; /* vectors beside the states asked for */
+
+/* The solver where none is asked for. */
+kl_ed_solver kl_ed_solver_for(double dim, int nstate);
+/* EINPUT: too large for all states. */
+kl_status kl_ed_check_full(double dim, kl_err *err) KL_MUST_CHECK;
 
 typedef struct kl_ed kl_ed;
 
@@ -61,7 +67,7 @@ typedef struct kl_ed_opts {
     kl_ed_solver solver;
     kl_ed_precondition precondition; /* DAVIDSON and LOBPCG */
     int neumann;         /* order of the expansion; 0: 2 */
-    int nstate;          /* 1 .. KL_MAX_ROOT */
+    int nstate;          /* 1 or more; LOBPCG: up to KL_LOBPCG_MOST */
     double accuracy;     /* wanted relative error of the energies; 0: 1e-10 */
     int max_basis, max_apply; /* 0: the solver's */
     uint64_t seed;
@@ -74,11 +80,12 @@ typedef struct kl_ed_opts {
 typedef struct kl_ed_result {
     kl_ed_solver solver;
     int nstate;                     /* found: fewer than asked for in a small sector */
-    double energy[KL_MAX_ROOT];     /* the constant of the terms included; ascending */
-    double residual[KL_MAX_ROOT];   /* |H x - E x|; by recurrences where no vector was wanted */
-    double error[KL_MAX_ROOT];      /* bound of the energy's error: the residual, or residual^2 / gap */
+    /* [nstate] each: */
+    double *energy;                 /* the constant of the terms included; ascending */
+    double *residual;               /* |H x - E x|; by recurrences where no vector was wanted */
+    double *error;                  /* bound of the energy's error: the residual, or residual^2 / gap */
     /* states that share this energy as far as is known; 0: not known (one state by LANCZOS) */
-    int multiplet[KL_MAX_ROOT];
+    int *multiplet;
     int open_multiplet;             /* 1: the last multiplet may go on beyond the states looked at */
     double attainable;              /* no error below this means anything */
     int64_t dim, n;
@@ -94,6 +101,8 @@ typedef struct kl_ed_result {
 kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv, kl_ed_result *result,
                     kl_err *err) KL_MUST_CHECK;
 void kl_ed_result_clear(kl_ed_result *r);
+/* Room for what is told of nstate states, and of none, all 0. */
+kl_status kl_ed_result_states(kl_ed_result *r, int nstate, kl_err *err) KL_MUST_CHECK;
 
 /* <x| coef * string |x> / <x|x> for strings of a term list, value[nterm]; x device. */
 kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value,

@@ -95,7 +95,7 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
                            t->opts.nsample));
         for (int c = 0; c < KL_MAX_CHARGE; c++) t->p[i].q.v[c] = (int16_t)p[3 + c];
     }
-    t->chain = (kl_keep){.nnumber = from->nnumber - HEAD - POINT * t->n, .number = f + HEAD + POINT * t->n};
+    t->chain = kl_keep_behind(from, HEAD + POINT * t->n, 0);
 out:
     return st;
 }
@@ -217,8 +217,6 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
     kl_keeper keeper = {.self = &w, .due = keep_due, .write = keep_write};
     if (t->sample != BETWEEN) {
         w.sample = t->sample;
-        memcpy(t->chain.vector, t->opts.keeper->from->vector, sizeof(t->chain.vector));
-        t->chain.nvector = t->opts.keeper->from->nvector;
         keeper.from = &t->chain;
         t->sample = BETWEEN;
     }

@@ -1,17 +1,17 @@
 /* HDF5 layout: attributes of the root say what was computed; /energy, /s2, /irrep, /residual have an entry
    for each state; /state/N holds leading determinants, weights by level, and density_alpha, density_beta,
    natural_occupations (of unrestricted orbitals _alpha and _beta) where they were asked for; /irreps/NAME has
-   an entry for each irrep. A run under way (attribute finished 0) has no states but start vectors,
-   /vectors/IRREP [nvec][n].
+   an entry for each irrep. A run under way (attribute finished 0) has no states but all that it goes on from,
+   /run (statefile.h); one of version 0.1.0 start vectors, /vectors/IRREP [nvec][n].
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/cifile.h"
 #include "base/mem.h"
 #include "io/checked.h"
+#include "io/statefile.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { WORDS = 1024 }; /* bytes for the occupations of a determinant */
 static const char *const density_name[2] = {"density_alpha", "density_beta"}, *const natural_name[2] = {
@@ -91,11 +91,38 @@ static const struct {
 };
 enum { NSIZE = sizeof(sizes) / sizeof(*sizes) };
 
+/* Of all states. */
+static void put_lists(kl_h5_out *w, const kl_ci_result *r)
+{
+    const int n = r->nstate;
+    double *list = NULL;
+    int64_t *irrep = NULL;
+    kl_err ignored;
+    if (kl_alloc(&list, 3 * (int64_t)n, KL_MEM_WORK, &ignored) != KL_OK ||
+        kl_alloc(&irrep, n, KL_MEM_WORK, &ignored) != KL_OK) {
+        errno = ENOMEM;
+        kl_h5_ok(w, -1);
+        goto out;
+    }
+    for (int i = 0; i < n; i++) {
+        list[i] = r->state[i].energy;
+        list[n + i] = r->state[i].s2;
+        list[2 * n + i] = r->state[i].residual;
+        irrep[i] = r->state[i].irrep + 1;
+    }
+    kl_h5_put_reals(w, w->file, "energy", n, list, NULL);
+    kl_h5_put_reals(w, w->file, "s2", n, list + n, NULL);
+    kl_h5_put_reals(w, w->file, "residual", n, list + 2 * n, NULL);
+    kl_h5_put_ints(w, w->file, "irrep", n, irrep);
+out:
+    kl_free(&list);
+    kl_free(&irrep);
+}
+
 static void put_all(kl_h5_out *w, const kl_ci_record *c)
 {
     const kl_ci_result *const r = &c->r;
-    double energy[KL_MAX_ROOT], s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
-    int64_t irrep[KL_MAX_ROOT], label[8];
+    int64_t label[8];
     kl_h5_put_text(w, w->file, "program", c->program);
     kl_h5_put_text(w, w->file, "kind", "ci");
     kl_h5_put_text(w, w->file, "command_line", c->command_line);
@@ -113,18 +140,9 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
         kl_h5_put_int(w, w->file, sizes[k].name, *(const int *)((const char *)r + sizes[k].offset));
     if (!c->finished) return;
     hid_t group = kl_h5_put_group(w, w->file, "state");
-    for (int i = 0; i < r->nstate; i++) {
-        energy[i] = r->state[i].energy;
-        s2[i] = r->state[i].s2;
-        residual[i] = r->state[i].residual;
-        irrep[i] = r->state[i].irrep + 1;
-        put_state(w, group, r, i);
-    }
+    for (int i = 0; i < r->nstate; i++) put_state(w, group, r, i);
     kl_h5_end_group(group);
-    kl_h5_put_reals(w, w->file, "energy", r->nstate, energy, NULL);
-    kl_h5_put_reals(w, w->file, "s2", r->nstate, s2, NULL);
-    kl_h5_put_reals(w, w->file, "residual", r->nstate, residual, NULL);
-    kl_h5_put_ints(w, w->file, "irrep", r->nstate, irrep);
+    put_lists(w, r);
     group = kl_h5_put_group(w, w->file, "irreps");
     int n = 0;
     for (int g = 0; g < r->nirrep; g++)
@@ -145,53 +163,24 @@ static void put_all(kl_h5_out *w, const kl_ci_record *c)
     kl_h5_end_group(group);
 }
 
-/* Vectors of other irreps come over from the file as it was; none do from one that is damaged. */
-static void put_vectors(kl_h5_out *w, const char *path, const kl_ci_vectors *v)
+static int64_t estimate_bytes(const kl_ci_record *c, const kl_result_run *run)
 {
-    kl_h5_in old;
-    const int before = kl_h5_failures();
-    const kl_status have = kl_checked_open(path, &old, NULL);
-    errno = ENOMEM;
-    if (have == KL_ENOMEM) kl_h5_ok(w, -1);
-    /* an old file that is damaged does not spoil the new one */
-    else w->failures += kl_h5_failures() - before;
-    const hid_t group = kl_h5_put_group(w, w->file, "vectors");
-    for (int g = 0; g < 8; g++) {
-        char name[16], whole[32];
-        snprintf(name, sizeof(name), "%d", g + 1);
-        snprintf(whole, sizeof(whole), "vectors/%s", name);
-        if (g == v->irrep) {
-            const hsize_t shape[2] = {(hsize_t)v->nvec, (hsize_t)v->n};
-            kl_h5_put_array(w, group, name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, shape, v->x, NULL);
-        } else if (!w->failed && have == KL_OK && kl_h5_has(&old, whole)) {
-            kl_h5_ok(w, H5Ocopy(old.file, whole, group, name, H5P_DEFAULT, H5P_DEFAULT));
-        }
-    }
-    kl_h5_end_group(group);
-    kl_checked_close(&old);
-}
-
-/* Enough for what put_all and put_vectors write, where path may hold vectors that come over. */
-static int64_t estimate_bytes(const char *path, const kl_ci_record *c, const kl_ci_vectors *v)
-{
-    struct stat old;
     const kl_ci_result *const r = &c->r;
     int64_t n = 262144 + 4 * KL_H5_MAX_TEXT + (int64_t)strlen(c->options);
     if (c->finished)
         n += r->nstate *
              (KL_CI_LEADING * WORDS + 16384 + 8 * (r->nlevel + 2 * (int64_t)r->norb * (r->norb + 1)));
-    if (v != NULL) n += 8 * v->nvec * v->n + (stat(path, &old) == 0 ? (int64_t)old.st_size : 0);
-    return n;
+    return n + 8 * kl_statefile_run_size(run);
 }
 
-kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_ci_vectors *vectors, kl_err *err)
+kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_result_run *run, kl_err *err)
 {
     kl_checked f;
-    const kl_status st = kl_checked_create(path, estimate_bytes(path, c, vectors), &f, err);
+    kl_status st = kl_checked_create(path, estimate_bytes(c, run), &f, err);
     if (st != KL_OK) return st;
     put_all(&f.out, c);
-    if (vectors != NULL) put_vectors(&f.out, path, vectors);
-    return kl_checked_finish(&f, KL_OK, err);
+    if (run != NULL) st = kl_statefile_put_run(&f.out, run, err);
+    return kl_checked_finish(&f, st, err);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -238,15 +227,16 @@ out:
 static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *energy = NULL, s2[KL_MAX_ROOT], residual[KL_MAX_ROOT];
-    int64_t irrep[KL_MAX_ROOT], *label = NULL, n = -1, nblock = -1;
+    double *energy = NULL, *s2 = NULL, *residual = NULL;
+    int64_t *irrep = NULL, *label = NULL, n = -1, nblock = -1;
     hid_t group = -1;
     KL_TRY(kl_h5_get_array(in, in->file, "energy", H5T_NATIVE_DOUBLE, 1, &n, KL_MEM_WORK, (void **)&energy,
                            err));
-    if (n > KL_MAX_ROOT) KL_TRY(kl_h5_bad(in, "energy", "is too long", err));
-    KL_TRY(kl_h5_get_list(in, in->file, "s2", H5T_NATIVE_DOUBLE, n, s2, err));
-    KL_TRY(kl_h5_get_list(in, in->file, "residual", H5T_NATIVE_DOUBLE, n, residual, err));
-    KL_TRY(kl_h5_get_list(in, in->file, "irrep", H5T_NATIVE_INT64, n, irrep, err));
+    if (n > INT32_MAX) KL_TRY(kl_h5_bad(in, "energy", "is too long", err));
+    KL_TRY(kl_h5_get_reals(in, in->file, "s2", n, KL_MEM_WORK, &s2, err));
+    KL_TRY(kl_h5_get_reals(in, in->file, "residual", n, KL_MEM_WORK, &residual, err));
+    KL_TRY(
+        kl_h5_get_array(in, in->file, "irrep", H5T_NATIVE_INT64, 1, &n, KL_MEM_WORK, (void **)&irrep, err));
     KL_TRY(kl_alloc(&r->state, n, KL_MEM_MISC, err));
     for (r->nstate = 0; r->nstate < n;) {
         const int i = r->nstate++;
@@ -278,6 +268,9 @@ static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
 out:
     kl_h5_end_group(group);
     kl_free(&energy);
+    kl_free(&s2);
+    kl_free(&residual);
+    kl_free(&irrep);
     kl_free(&label);
     return st;
 }
@@ -339,11 +332,24 @@ kl_status kl_cifile_read(const char *path, kl_ci_record *out, kl_err *err)
         KL_TRY(kl_h5_get_small(&in, in.file, sizes[k].name, 0, sizes[k].most,
                                (int *)((char *)r + sizes[k].offset), err));
     if (out->finished) KL_TRY(get_states(&in, r, err));
+    out->has_run = kl_h5_has(&in, "run");
     KL_TRY(kl_h5_check(&in, err));
 out:
     kl_checked_close(&in);
     kl_free(&text);
     if (st != KL_OK) kl_cifile_clear(out);
+    return st;
+}
+
+kl_status kl_cifile_read_run(const char *path, kl_result_run *run, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_h5_in in;
+    KL_TRY(open_ci(path, &in, err));
+    KL_TRY(kl_statefile_get_run(&in, run, err));
+    KL_TRY(kl_h5_check(&in, err));
+out:
+    kl_checked_close(&in);
     return st;
 }
 

@@ -30,6 +30,7 @@ kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_pa
     kl_result *r = NULL;
     *out = NULL;
     KL_TRY(kl_alloc(&r, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_dmrg_result_levels(&r->dmrg, 0, err));
     KL_TRY(copy_text(&r->program, origin->program, err));
     KL_TRY(copy_text(&r->command_line, origin->command_line, err));
     KL_TRY(copy_text(&r->options, origin->options, err));
@@ -108,16 +109,19 @@ void kl_result_destroy(kl_result **result)
 
 kl_status kl_result_set_rows(kl_result *r, int nrow, const kl_dmrg_row *row, int nstate, kl_err *err)
 {
+    kl_status st = KL_OK;
     kl_dmrg_row *copy = NULL;
-    kl_status st = kl_alloc(&copy, nrow, KL_MEM_MISC, err);
-    if (st != KL_OK) return st;
+    KL_TRY(kl_alloc(&copy, nrow, KL_MEM_MISC, err));
+    KL_TRY(kl_dmrg_result_levels(&r->dmrg, nstate, err));
     if (nrow > 0) memcpy(copy, row, sizeof(*row) * (size_t)nrow);
     kl_free(&r->dmrg.row);
     r->dmrg.row = copy;
     r->dmrg.nrow = nrow;
-    r->dmrg.nstate = nstate;
-    if (nrow > 0) memcpy(r->dmrg.energy, row[nrow - 1].energy, sizeof(r->dmrg.energy));
-    return KL_OK;
+    copy = NULL;
+    if (nrow > 0) memcpy(r->dmrg.energy, row[nrow - 1].energy, sizeof(double) * (size_t)nstate);
+out:
+    kl_free(&copy);
+    return st;
 }
 
 kl_status kl_result_set_dmrg(kl_result *r, const kl_dmrg_result *from, kl_err *err)
@@ -125,6 +129,12 @@ kl_status kl_result_set_dmrg(kl_result *r, const kl_dmrg_result *from, kl_err *e
     kl_status st = KL_OK;
     kl_dmrg_row *row = NULL;
     double *entropy = NULL;
+    kl_dmrg_result levels = {0};
+    KL_TRY(kl_dmrg_result_levels(&levels, from->nstate, err));
+    if (from->nstate > 0) {
+        memcpy(levels.energy, from->energy, sizeof(double) * (size_t)from->nstate);
+        memcpy(levels.energy_kept, from->energy_kept, sizeof(double) * (size_t)from->nstate);
+    }
     KL_TRY(kl_alloc(&row, from->nrow, KL_MEM_MISC, err));
     if (from->nrow > 0) memcpy(row, from->row, sizeof(*row) * (size_t)from->nrow);
     if (from->entropy != NULL) {
@@ -135,9 +145,13 @@ kl_status kl_result_set_dmrg(kl_result *r, const kl_dmrg_result *from, kl_err *e
     r->dmrg = *from;
     r->dmrg.row = row;
     r->dmrg.entropy = entropy;
+    r->dmrg.energy = levels.energy;
+    r->dmrg.energy_kept = levels.energy_kept;
+    levels = (kl_dmrg_result){0};
     row = NULL;
     entropy = NULL;
 out:
+    kl_dmrg_result_clear(&levels);
     kl_free(&row);
     kl_free(&entropy);
     return st;
@@ -330,13 +344,16 @@ kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_res
 
 /* ---------------------------------------------------------------- reading the description */
 
+enum { MOST_STATE = 1000000 }; /* of exact diagonalization */
+
 static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t group = -1;
-    int stop;
+    int stop, nstate;
     KL_TRY(kl_h5_get_group(in, in->file, "result", &group, err));
-    KL_TRY(kl_h5_get_small(in, group, "nstate", 0, KL_MAX_ROOT, &d->nstate, err));
+    KL_TRY(kl_h5_get_small(in, group, "nstate", 0, MOST_STATE, &nstate, err));
+    KL_TRY(kl_dmrg_result_levels(d, nstate, err));
     KL_TRY(kl_h5_get_small(in, group, "stop", 0, KL_STOP_DISCARD, &stop, err));
     d->stop = (kl_dmrg_stop)stop;
     KL_TRY(kl_h5_get_small(in, group, "direction", -1, 1, &d->direction, err));

@@ -4,7 +4,6 @@
 #ifndef KL_RESULT_H
 #define KL_RESULT_H
 #include "dmrg/dmrg.h"
-#include "solve/keep.h"
 
 /* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without
    leading slash ("local/Sz"). */
@@ -100,8 +99,9 @@ typedef struct kl_result_run {
     int stage; /* what keeps them, 0 to 9: the caller's to tell */
     int64_t nnumber;
     double *number; /* read: to be freed by the caller */
-    int nvector; /* at most KL_KEEP_VECTORS */
-    int64_t n[KL_KEEP_VECTORS]; /* length of each */
+    int nvector;
+    int64_t *n; /* [nvector] length of each; read: to be freed by the caller */
+    int first, count; /* reading: the vectors that are wanted */
     void *self; /* writing: fills to[count] from places first.. of a vector; reading: takes them */
     kl_status (*part)(void *self, int vector, int64_t first, int64_t count, double *host, kl_err *err);
 } kl_result_run;
@@ -110,8 +110,8 @@ typedef struct kl_result_run {
 kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run,
                               kl_err *err) KL_MUST_CHECK;
 
-/* Numbers and sizes; then, if part is not NULL, the vectors. EINPUT: a file without one, or numbers that are
-   not finite. */
+/* Numbers and sizes; then, if part is not NULL, count vectors from the first on. EINPUT: a file without one,
+   or numbers that are not finite. */
 kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err) KL_MUST_CHECK;
 
 /* The state, for use with these terms, whose model it borrows. Checks that every tensor is an isometry and

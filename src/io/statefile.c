@@ -27,7 +27,7 @@ static const kl_enlarged *position_of(const kl_state *s, int p, const kl_isometr
 int64_t kl_statefile_size(const kl_state *s)
 {
     if (s == NULL) return 0;
-    int64_t n = s->nstate * s->npsi;
+    int64_t n = s->nstate * (s->npsi + s->nnarrow);
     for (int p = 0; p < s->nsite; p++) {
         const kl_isometry *iso;
         position_of(s, p, &iso);
@@ -99,6 +99,10 @@ kl_status kl_statefile_put(kl_h5_out *w, const kl_state *s, kl_err *err)
     const hsize_t psi_shape[2] = {(hsize_t)s->nstate, (hsize_t)s->npsi};
     kl_h5_put_array(w, group, "psi", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, psi_shape, s->psi,
                     "wavefunctions at the centre: sector by sector of the left part, column-major");
+    const hsize_t narrow_shape[2] = {(hsize_t)s->nstate, (hsize_t)s->nnarrow};
+    if (s->nnarrow > 0)
+        kl_h5_put_array(w, group, "narrow", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, narrow_shape, s->narrow,
+                        "the same wavefunctions in the basis of the isometry that was opened last");
 
     kl_h5_put_reals(w, group, "data", ndata, NULL, "isometries by position, sector by sector, column-major");
     if (!w->failed && ndata > 0) {
@@ -127,6 +131,7 @@ out:
 /* ---------------------------------------------------------------- writing a run under way */
 
 enum { RUN_PART = 1 << 20 }; /* doubles of a vector at a time */
+enum { MOST_VECTOR = 10000000 };
 
 int64_t kl_statefile_run_size(const kl_result_run *run)
 {
@@ -303,7 +308,7 @@ static kl_status get_head(const kl_h5_in *in, hid_t group, kl_state *s, kl_err *
                        (long long)have_nsite, nsite));
     if (nsite < 2) KL_TRY(kl_h5_bad(in, "state", "has fewer than two sites", err));
     KL_TRY(kl_h5_get_small(in, group, "centre", 0, nsite - 2, &s->centre, err));
-    KL_TRY(kl_h5_get_small(in, group, "nstate", 1, KL_MAX_ROOT, &s->nstate, err));
+    KL_TRY(kl_h5_get_small(in, group, "nstate", 1, KL_MAX_STATE, &s->nstate, err));
     KL_TRY(kl_h5_get_attribute(in, group, "target", H5T_NATIVE_INT64, KL_MAX_CHARGE, target, err));
     for (int c = 0; c < KL_MAX_CHARGE; c++) {
         const int is_more = c >= s->model->ncharge && target[c] != 0;
@@ -411,6 +416,14 @@ static kl_status get_waves(const kl_h5_in *in, hid_t group, kl_state *s, kl_err 
                            in->path, k, norm));
         if (!isfinite(s->energy[k])) KL_TRY(kl_h5_bad(in, "energy", "is not finite", err));
     }
+    if (!kl_h5_has(in, "state/narrow")) goto out;
+    int64_t narrow_shape[2] = {s->nstate, kl_state_narrow_size(s)};
+    s->nnarrow = narrow_shape[1];
+    KL_TRY(kl_h5_get_array(in, group, "narrow", H5T_NATIVE_DOUBLE, 2, narrow_shape, KL_MEM_STATE,
+                           (void **)&s->narrow, err));
+    for (int64_t i = 0; i < s->nstate * s->nnarrow; i++)
+        if (!isfinite(s->narrow[i]))
+            KL_TRY(kl_h5_bad(in, "narrow", "holds a number that is not finite", err));
 out:
     return st;
 }
@@ -459,12 +472,14 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     hid_t group = -1, set = -1;
     double *part = NULL;
     run->number = NULL;
+    run->n = NULL;
     if (!kl_h5_has(in, "run"))
         KL_TRY(
             kl_fail(err, KL_EINPUT, "%.300s: holds no run of exact diagonalization to go on with", in->path));
     KL_TRY(kl_h5_get_group(in, in->file, "run", &group, err));
     KL_TRY(kl_h5_get_small(in, group, "stage", 0, 9, &run->stage, err));
-    KL_TRY(kl_h5_get_small(in, group, "nvector", 0, KL_KEEP_VECTORS, &run->nvector, err));
+    KL_TRY(kl_h5_get_small(in, group, "nvector", 0, MOST_VECTOR, &run->nvector, err));
+    KL_TRY(kl_alloc(&run->n, run->nvector, KL_MEM_MISC, err));
     run->nnumber = -1;
     KL_TRY(kl_h5_get_array(in, group, "number", H5T_NATIVE_DOUBLE, 1, &run->nnumber, KL_MEM_MISC,
                            (void **)&run->number, err));
@@ -478,7 +493,8 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
         snprintf(name, sizeof(name), "vector_%d", v);
         KL_TRY(kl_h5_open_array(in, group, name, H5T_FLOAT, &set, &rank, shape, &run->n[v], err));
         if (rank != 1 || run->n[v] < 1) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
-        for (int64_t first = 0; first < run->n[v] && run->part != NULL; first += RUN_PART) {
+        const int wanted = run->part != NULL && v >= run->first && v < run->first + run->count;
+        for (int64_t first = 0; first < run->n[v] && wanted; first += RUN_PART) {
             const int64_t now = run->n[v] - first < RUN_PART ? run->n[v] - first : RUN_PART;
             KL_TRY(kl_h5_get_part(in, set, name, first, now, part, err));
             for (int64_t i = 0; i < now; i++)
@@ -490,6 +506,7 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     }
 out:
     if (st != KL_OK) kl_free(&run->number);
+    if (st != KL_OK) kl_free(&run->n);
     if (set >= 0) H5Dclose(set);
     kl_h5_end_group(group);
     kl_free(&part);

@@ -14,7 +14,9 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     double noise, change, discarded, seconds, flop;
     int64_t held, m_start, probed, wait; /* held: 0 in files of version 0.1.0, which have none of these */
     double residual, kept, gap[KL_NGUARD];
-    double energy[KL_MAX_ROOT];
+    int64_t sites; /* 0: two, and no variance: files from before one-site sweeps */
+    double variance;
+    double energy[KL_MAX_STATE];
 } sweep_record;
 
 /* The compound type with nstate energies; in_memory keeps the record's own places, on disk it is packed. */
@@ -42,6 +44,8 @@ static hid_t sweep_type(int nstate, int in_memory)
         {"kept", offsetof(sweep_record, kept), 0},
         {"gap_1", offsetof(sweep_record, gap[0]), 0},
         {"gap_2", offsetof(sweep_record, gap[1]), 0},
+        {"sites", offsetof(sweep_record, sites), 1},
+        {"variance", offsetof(sweep_record, variance), 0},
     };
     static_assert(KL_NGUARD == 2, "the gaps' names are written out");
     enum { NFIELD = sizeof(field) / sizeof(field[0]) };
@@ -58,6 +62,9 @@ static hid_t sweep_type(int nstate, int in_memory)
     H5Tclose(energies);
     return type;
 }
+
+/* Exact diagonalization may have more states, but has no sweeps. */
+static int levels(const kl_dmrg_result *d) { return d->nstate < KL_MAX_STATE ? d->nstate : KL_MAX_STATE; }
 
 kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
 {
@@ -80,12 +87,14 @@ kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
                                    .probed = r->probed,
                                    .wait = r->wait,
                                    .residual = r->residual,
-                                   .kept = r->kept};
+                                   .kept = r->kept,
+                                   .sites = r->sites,
+                                   .variance = r->variance};
         memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
     const hsize_t n = (hsize_t)d->nrow;
-    const hid_t on_disk = sweep_type(d->nstate, 0), in_memory = sweep_type(d->nstate, 1);
+    const hid_t on_disk = sweep_type(levels(d), 0), in_memory = sweep_type(levels(d), 1);
     kl_h5_put_array(w, w->file, "sweeps", on_disk, in_memory, 1, &n, record, "one row for each sweep");
     H5Tclose(on_disk);
     H5Tclose(in_memory);
@@ -99,9 +108,11 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
 {
     kl_status st = KL_OK;
     sweep_record *record = NULL;
-    const hid_t in_memory = sweep_type(d->nstate, 1);
+    const hid_t in_memory = sweep_type(levels(d), 1);
     int64_t n = -1;
     KL_TRY(kl_h5_get_array(in, in->file, "sweeps", in_memory, 1, &n, KL_MEM_MISC, (void **)&record, err));
+    if (n > 0 && d->nstate > KL_MAX_STATE)
+        KL_TRY(kl_h5_bad(in, "sweeps", "has rows of too many states", err));
     if (n > 10000000) KL_TRY(kl_h5_bad(in, "sweeps", "has too many rows", err));
     KL_TRY(kl_alloc(&d->row, n, KL_MEM_MISC, err));
     for (int64_t i = 0; i < n; i++) {
@@ -109,7 +120,7 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         if (r->m < 0 || r->m > INT32_MAX || r->m_reached < 0 || r->m_reached > INT32_MAX || r->m_start < 0 ||
             r->m_start > INT32_MAX)
             KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible m", err));
-        if (r->held < 0 || r->held > KL_MAX_ROOT || r->wait < 0 || r->wait > KL_WAIT_GUARD)
+        if (r->held < 0 || r->held > KL_MAX_STATE || r->wait < 0 || r->wait > KL_WAIT_GUARD)
             KL_TRY(kl_h5_bad(in, "sweeps", "holds an impossible row", err));
         kl_dmrg_row *to = &d->row[i];
         to->m = (int)r->m;
@@ -128,6 +139,8 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->wait = (int)r->wait;
         to->residual = r->held ? r->residual : NAN;
         to->kept = r->held ? r->kept : NAN;
+        to->sites = r->sites == 1 ? 1 : 2;
+        to->variance = r->sites == 1 ? r->variance : NAN;
         for (int k = 0; k < KL_NGUARD; k++) to->gap[k] = r->held ? r->gap[k] : NAN;
     }
     d->nrow = (int)n;

@@ -81,6 +81,8 @@ struct kronlat_result {
     kl_result *r; /* of dmrg and ed */
     kl_state *state; /* of dmrg, or NULL */
     kl_ci_record ci; /* of ci */
+    char executor[16]; /* of a run of ci: where, and by how many threads */
+    int nthread;
     int narray;
     kl_measured *array; /* what r does not hold under a name */
     int64_t dim;

@@ -66,18 +66,54 @@ out:
     return st;
 }
 
+/* A parameter as it was given, or could have been: see kl_result_param. */
+static kl_status add_parameter(kronlat_result *r, const kl_result_param *p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char name[300];
+    double *value = NULL;
+    const int64_t n = kl_result_param_count(p);
+    snprintf(name, sizeof name, "parameter/%.200s", p->name);
+    KL_TRY(kl_alloc(&value, n + 1, KL_MEM_MISC, err));
+    for (int64_t k = 0; k < n; k++) value[k] = kl_result_param_at(p, k);
+    KL_TRY(add(r, name, p->is_array, n, 0, value, err));
+out:
+    kl_free(&value);
+    return st;
+}
+
+/* Places of the sites, and the values of parameters and charges. */
+static kl_status add_system(kronlat_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char name[300];
+    const kl_result *const d = r->r;
+    if (d->xy != NULL) KL_TRY(add(r, "site/xy", 2, d->nsite, 2, &d->xy[0][0], err));
+    for (int k = 0; k < d->nparam; k++) KL_TRY(add_parameter(r, &d->param[k], err));
+    for (int c = 0; c < d->ncharge; c++) {
+        const kl_result_charge *const q = &d->charge[c];
+        const double value = (double)q->value * q->unit_num / q->unit_den;
+        snprintf(name, sizeof name, "charge/%.200s", q->name);
+        KL_TRY(add(r, name, 0, 0, 0, &value, err));
+    }
+out:
+    return st;
+}
+
 static kl_status add_lattice_states(kronlat_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_dmrg_result *const d = &r->r->dmrg;
     const int is_ed = strcmp(r->method, "ed") == 0;
     const kl_measured *const bound = find(r, "ed/error");
-    double error[KL_MAX_ROOT];
-    for (int k = 0; k < d->nstate && k < KL_MAX_ROOT; k++)
+    double *error = NULL;
+    KL_TRY(kl_alloc(&error, d->nstate, KL_MEM_MISC, err));
+    for (int k = 0; k < d->nstate; k++)
         error[k] =
             bound != NULL && bound->rank == 1 && k < bound->shape[0] ? bound->data[k] : d->error_estimate;
     KL_TRY(add(r, "energy", 1, d->nstate, 0, d->energy, err));
     KL_TRY(add(r, "error", 1, d->nstate, 0, error, err));
+    KL_TRY(add_system(r, err));
     if (is_ed) goto out;
     KL_TRY(add(r, "energy_kept", 1, d->nstate, 0, d->energy_kept, err));
     KL_TRY(add(r, "energy_extrapolated", 0, 0, 0, &d->energy_extrapolated, err));
@@ -85,6 +121,7 @@ static kl_status add_lattice_states(kronlat_result *r, kl_err *err)
     if (d->entropy != NULL) KL_TRY(add(r, "entropy/cut", 1, r->r->nsite - 1, 0, d->entropy, err));
     KL_TRY(add_sweeps(r, err));
 out:
+    kl_free(&error);
     return st;
 }
 
@@ -92,20 +129,19 @@ static kl_status add_ci_states(kronlat_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_ci_result *const c = &r->ci.r;
-    double list[4][KL_MAX_ROOT];
+    enum { NLIST = 5 };
+    static const char *const list[NLIST] = {"energy", "error", "residual", "s2", "irrep"};
     char name[80];
-    const int n = c->nstate < KL_MAX_ROOT ? c->nstate : KL_MAX_ROOT;
-    for (int k = 0; k < n; k++) {
-        list[0][k] = c->state[k].energy;
-        list[1][k] = c->state[k].residual;
-        list[2][k] = c->state[k].s2;
-        list[3][k] = c->state[k].irrep;
+    const int n = c->nstate;
+    double *v = NULL;
+    KL_TRY(kl_alloc(&v, n, KL_MEM_MISC, err));
+    for (int i = 0; i < NLIST; i++) {
+        for (int k = 0; k < n; k++) {
+            const kl_ci_state *const s = &c->state[k];
+            v[k] = (const double[NLIST]){s->energy, s->residual, s->residual, s->s2, s->irrep}[i];
+        }
+        KL_TRY(add(r, list[i], 1, n, 0, v, err));
     }
-    KL_TRY(add(r, "energy", 1, n, 0, list[0], err));
-    KL_TRY(add(r, "error", 1, n, 0, list[1], err));
-    KL_TRY(add(r, "residual", 1, n, 0, list[1], err));
-    KL_TRY(add(r, "s2", 1, n, 0, list[2], err));
-    KL_TRY(add(r, "irrep", 1, n, 0, list[3], err));
     KL_TRY(add(r, "reference_energy", 0, 0, 0, &c->reference_energy, err));
     for (int k = 0; k < n; k++) {
         const kl_ci_state *const s = &c->state[k];
@@ -121,6 +157,7 @@ static kl_status add_ci_states(kronlat_result *r, kl_err *err)
         }
     }
 out:
+    kl_free(&v);
     return st;
 }
 
@@ -232,6 +269,11 @@ kronlat_status kronlat_result_array(const kronlat_result *result, const char *na
     return kl_visit_end(v, st, &err, error);
 }
 
+int64_t kronlat_result_dimension(const kronlat_result *result)
+{
+    return result->vector != NULL ? result->dim : 0;
+}
+
 kronlat_status kronlat_result_vector(const kronlat_result *result, int state, int64_t n, double *x,
                                      kronlat_error *error)
 {
@@ -245,6 +287,27 @@ kronlat_status kronlat_result_vector(const kronlat_result *result, int state, in
         st = kl_fail(&err, KL_EINPUT, "vector %d of %lld numbers: there are %d, of %lld numbers", state,
                      (long long)n, result->nvector, (long long)result->dim);
     else memcpy(x, result->vector + state * result->dim, (size_t)n * sizeof *x);
+    return kl_visit_end(v, st, &err, error);
+}
+
+kronlat_status kronlat_result_determinants(const kronlat_result *result, int state, int64_t *n,
+                                           const uint64_t **alpha, const uint64_t **beta,
+                                           const double **coefficient, kronlat_error *error)
+{
+    kl_status st = KL_OK;
+    kl_err err = {{0}};
+    const kl_visit v = kl_visit_begin(NULL);
+    const int there = state >= 0 && state < result->ci.r.nstate;
+    const kl_ci_state none = {0}, *const s = there ? &result->ci.r.state[state] : &none;
+    if (s->coef == NULL)
+        st = kl_fail(&err, KL_EINPUT,
+                     "the result keeps no determinants of state %d; kronlat_problem_keep_vectors asks "
+                     "kronlat_ci for them",
+                     state);
+    if (n != NULL) *n = s->ndet;
+    if (alpha != NULL) *alpha = s->det[0];
+    if (beta != NULL) *beta = s->det[1];
+    if (coefficient != NULL) *coefficient = s->coef;
     return kl_visit_end(v, st, &err, error);
 }
 

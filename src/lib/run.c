@@ -263,7 +263,8 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_watch watch = kl_problem_watch(p);
-    kl_options *own = NULL, *o = p->scene != NULL && p->scene->borrowed ? p->scene->o : NULL;
+    const int borrowed = p->scene != NULL && p->scene->borrowed;
+    kl_options *own = NULL, *o = borrowed ? p->scene->o : NULL;
     kl_fcidump *read = NULL;
     kl_cirun x = {.watch = &watch};
     if (o == NULL && p->fcidump == NULL && p->integrals == NULL)
@@ -273,6 +274,7 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
         o = own;
     }
     KL_TRY(kl_cirun_open(o, &x, err));
+    x.opts.keep_vectors = p->keep_vectors;
     if (p->integrals == NULL) KL_TRY(kl_fcidump_read(o->file, &read, err));
     x.watch = &watch;
     x.integrals = p->integrals != NULL ? p->integrals : read;
@@ -283,6 +285,8 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
     const kl_status written =
         x.path != NULL && !stopped ? kl_cifile_write(x.path, &x.record, NULL, &why) : KL_OK;
     KL_TRY(kl_handle_result("ci", NULL, NULL, NULL, &x.record, out, err));
+    snprintf((*out)->executor, sizeof(*out)->executor, "%s", x.ex->name);
+    (*out)->nthread = x.ex->nthread;
     (*out)->kept = x.pace.kept;
     (*out)->unwritten = written;
     if (written != KL_OK) (*out)->why = why;

@@ -125,22 +125,26 @@ static int is_due(void *self)
     return kl_pace_due(&x->pace);
 }
 
-static kl_status keep(void *self, int irrep, int nvec, int64_t n, const double *v, kl_err *err)
+static kl_status write_file(void *self, const kl_result_run *run, kl_err *err)
+{
+    const kl_cirun *const x = self;
+    return kl_cifile_write(x->path, &x->record, run, err);
+}
+
+static kl_status keep(void *self, const kl_keep *kept, kl_err *err)
 {
     kl_cirun *const x = self;
     kl_err why;
     (void)err;
     const double start = kl_prof_seconds();
-    kl_pace_done(&x->pace, start,
-                 kl_cifile_write(x->path, &x->record, &(kl_ci_vectors){irrep, nvec, n, v}, &why), &why);
+    kl_pace_done(&x->pace, start, kl_keepfile_write(&x->file, 0, kept, &why), &why);
     return KL_OK;
 }
 
 static kl_status bring_back(void *self, int irrep, int most, int64_t n, int *nvec, double *v, kl_err *err)
 {
     const kl_cirun *const x = self;
-    *nvec = 0;
-    return x->resumed ? kl_cifile_vectors(x->path, irrep, most, n, nvec, v, err) : KL_OK;
+    return kl_cifile_vectors(x->path, irrep, most, n, nvec, v, err);
 }
 
 /* Tries whether it can be written, before any work. path NULL: it was not asked for. */
@@ -199,6 +203,12 @@ static kl_status fill_record(const kl_options *o, kl_ci_record *c, kl_err *err)
 
 /* ---------------------------------------------------------------- the run */
 
+const char *kl_cirun_path(const kl_options *o)
+{
+    if (o->resume != NULL) return o->resume;
+    return o->output != NULL && strcmp(o->output, "none") != 0 ? o->output : NULL;
+}
+
 kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -210,13 +220,12 @@ kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
         KL_TRY(adopt(o, &done, err));
         snprintf(x->begun, sizeof x->begun, "%s", done.integrals);
+        x->old = !done.has_run;
     }
     KL_TRY(kl_options_check(o, err));
     KL_TRY(ask(o, &x->opts, err));
     KL_TRY(kl_outputs_check(o, NULL, err));
-    x->path = o->resume != NULL                                     ? o->resume
-              : o->output != NULL && strcmp(o->output, "none") != 0 ? o->output
-                                                                    : NULL;
+    x->path = kl_cirun_path(o);
     x->resumed = x->pace.kept = o->resume != NULL;
     x->boundary = o->boundary;
 out:
@@ -246,20 +255,29 @@ out:
 
 kl_status kl_cirun_go(kl_cirun *x, kl_err *err)
 {
+    kl_status st = KL_OK;
     kl_ci_result r;
+    int stage;
     kl_ci_monitor monitor = {
         .self = x, .block = tell_block, .matrix = write_matrix, .stored = write_arrays, .step = on_step};
-    if (x->path != NULL) {
-        monitor.due = is_due;
-        monitor.save = keep;
-        monitor.load = bring_back;
-    }
     x->pace.watch = x->watch;
-    const kl_status st = kl_ci_run(x->integrals, x->ex, &x->opts, &monitor, &r, err);
-    if (st != KL_OK) return st;
+    if (x->path != NULL) {
+        x->file = (kl_keepfile){
+            .ex = x->ex, .path = x->path, .read = kl_cifile_read_run, .write = write_file, .self = x};
+        x->keeper = (kl_keeper){.self = x, .due = is_due, .write = keep};
+        monitor.keeper = &x->keeper;
+    }
+    if (x->resumed && x->old) monitor.load = bring_back;
+    else if (x->resumed) {
+        KL_TRY(kl_keepfile_read(&x->file, &stage, err));
+        x->keeper.from = &x->file.from;
+    }
+    KL_TRY(kl_ci_run(x->integrals, x->ex, &x->opts, &monitor, &r, err));
     x->record.r = r;
     x->record.finished = !r.stopped;
-    return KL_OK;
+out:
+    kl_keepfile_close(&x->file);
+    return st;
 }
 
 void kl_cirun_clear(kl_cirun *x)

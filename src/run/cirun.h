@@ -4,6 +4,7 @@
 #ifndef KL_CIRUN_H
 #define KL_CIRUN_H
 #include "io/cifile.h"
+#include "run/keepfile.h"
 #include "run/options.h"
 #include "run/pace.h"
 
@@ -16,10 +17,16 @@ typedef struct kl_cirun {
     kl_exec *ex;           /* opened by kl_cirun_begin */
     kl_ci_record record;   /* what is found, or what a checkpoint says */
     kl_pace pace;
+    kl_keepfile file;
+    kl_keeper keeper;
     int resumed, nmatrix, narrays;
+    int old; /* resumed from a checkpoint of version 0.1.0, which has start vectors alone */
     int64_t boundary;
     char begun[20]; /* hash of the integrals that a resumed run was begun with, "" otherwise */
 } kl_cirun;
+
+/* Where result and checkpoints go: the file that goes on, or --output. NULL: nowhere. */
+const char *kl_cirun_path(const kl_options *o);
 
 /* Reads what --resume names, whose options o takes over, and checks all options. The integrals are still to
    be set: those of o->file, or the caller's. */

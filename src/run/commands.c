@@ -129,6 +129,10 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "matrix above 2 GB: as it is), without a matrix where the space is full, and the whole run, less the "
      "time of the products shown. On a device: all ways that it knows, with cuSPARSE's best algorithm and "
      "CSR5 beside (cuda)."},
+    {"bench run", KL_SUBJECT_MODEL, "MODEL",
+     "Whole runs of `kronlat dmrg' and their parts, another build's program in turn with this one.",
+     "Where a run's time goes: truncation, products with H, the rest of the eigensolver, operators and "
+     "lists, growth of blocks, wavefunctions carried on; and its TFLOP/s from begin to end."},
     {"bench hx", KL_SUBJECT_MODEL, "MODEL",
      "One H x at the middle bond, strategies lr and l11r, on one and on all threads.",
      "`kronlat bench hx --replay FILE' runs lists again that --save-records wrote: processor, device with "

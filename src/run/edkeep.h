@@ -3,24 +3,20 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EDKEEP_H
 #define KL_EDKEEP_H
-#include "exec/exec.h"
-#include "solve/keep.h"
+#include "run/keepfile.h"
 #include "run/pace.h"
-#include "io/result.h"
 
 /* Who keeps; as the file says it. */
 typedef enum kl_edstage { KL_EDSTAGE_SOLVER, KL_EDSTAGE_SPECTRA, KL_EDSTAGE_THERMAL } kl_edstage;
 
 typedef struct kl_edkeep {
-    kl_exec *ex;
     const char *path;
     kl_edstage stage;
     kl_result *r;          /* what the file says beside the run: names, options, what is finished */
     int64_t n;             /* length of vectors that do not say it */
     const double *seen;    /* NULL, or products, lowest energy, its residual */
     kl_keeper keeper;      /* to be handed on; from is set by kl_edkeep_vectors */
-    kl_keep from;
-    double *number;
+    kl_keepfile file;
     kl_pace pace;
 } kl_edkeep;
 
@@ -28,8 +24,8 @@ typedef struct kl_edkeep {
 void kl_edkeep_open(kl_edkeep *k, kl_exec *ex, const char *path, double every, const kl_watch *watch);
 void kl_edkeep_close(kl_edkeep *k);
 
-/* Stage, numbers and lengths of what the file keeps; then its vectors, which have to be n long (0: any), onto
-   the executor: keeper.from is there. */
+/* Stage, numbers and lengths of what the file keeps; then keeper.from, whose vectors have to be n long (0:
+   any). They stay in the file until they are fetched. */
 kl_status kl_edkeep_read(kl_edkeep *k, kl_err *err) KL_MUST_CHECK;
 kl_status kl_edkeep_vectors(kl_edkeep *k, int64_t n, kl_err *err) KL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
-/* Measurements on states of exact diagonalization. An operator string is compiled like a Hamiltonian and
-   applied to the state.
+/* Measurements on states of exact diagonalization. What the model's tables have is compiled like a
+   Hamiltonian and applied to the state; strings, products and other operators act on it state by state.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/edmeasure.h"
 
@@ -9,10 +9,9 @@
 
 #include "base/dense.h"
 #include "dmrg/measure.h"
+#include "ed/edproduct.h"
 #include "base/mem.h"
-#include "model/siteop.h"
-
-typedef enum kind { LOCAL, CORR, CONNECTED, STRUCTURE, ENTROPY } kind;
+#include "run/requestread.h"
 
 /* An operator of one site as a sum of those that the model's tables have, for each site type; n = 0: that
    type has no such operator, or it is 0 there. */
@@ -22,12 +21,13 @@ typedef struct part {
 } part;
 
 typedef struct request {
-    kind kind;
-    char a[64], b[64];
-    part *of[3]; /* [ntype]: A, B, and A B on one site */
+    kl_request asked;
+    /* [ntype]: A, B, and A B on one site; all NULL where the tables have not what is needed, or it is no
+       pair */
+    part *of[3];
 } request;
 
-static void request_clear(const kl_model *m, request *q)
+static void forget_parts(const kl_model *m, request *q)
 {
     for (int k = 0; k < 3; k++) {
         for (int t = 0; q->of[k] && t < m->ntype; t++) {
@@ -38,15 +38,10 @@ static void request_clear(const kl_model *m, request *q)
     }
 }
 
-/* Name between p and end without blanks around it. */
-static int take_word(const char *p, const char *end, char *out, size_t size)
+static void request_clear(const kl_model *m, request *q)
 {
-    while (p < end && *p == ' ') p++;
-    while (end > p && end[-1] == ' ') end--;
-    if (p == end || (size_t)(end - p) >= size) return 0;
-    memcpy(out, p, (size_t)(end - p));
-    out[end - p] = '\0';
-    return 1;
+    forget_parts(m, q);
+    kl_request_clear(&q->asked);
 }
 
 static double element_dot(int dim, const kl_site_op *o, const double *mat)
@@ -57,9 +52,8 @@ static double element_dot(int dim, const kl_site_op *o, const double *mat)
 }
 
 /* mat = sum of coef * op, by least squares over all operators of the type, each over its norm, for they may
-   be measured in any unit; products that no term of the model needs are not among them. */
-static kl_status decompose(const kl_site_type *type, const double *mat, const char *text, part *out,
-                           kl_err *err)
+   be measured in any unit; products that no term of the model needs are not among them: *found 0. */
+static kl_status decompose(const kl_site_type *type, const double *mat, part *out, int *found, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = type->nop, dim = type->dim;
@@ -95,11 +89,7 @@ static kl_status decompose(const kl_site_type *type, const double *mat, const ch
         for (int e = 0; e < type->op[k].nelem; e++)
             full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] -= c[k] * type->op[k].elem[e].value;
     for (int i = 0; i < dim * dim; i++) size = fmax(size, fabs(mat[i])), left = fmax(left, fabs(full[i]));
-    if (left > 1e-11 * size)
-        KL_TRY(kl_fail(err, KL_EINPUT,
-                       "--measure: '%s' is no sum of the operators that the model's tables have; exact "
-                       "diagonalization measures only those",
-                       text));
+    *found = left <= 1e-11 * size;
     for (int k = 0; k < n; k++)
         if (fabs(c[k]) * norm[k] > 1e-13 * size) {
             out->op[out->n] = k;
@@ -112,16 +102,14 @@ out:
     return st;
 }
 
-/* right, if not NULL, stands behind it on the same site. */
-static kl_status read_operator(const kl_task *t, const char *text, const char *right, part **out, kl_err *err)
+/* behind, if not NULL, stands behind it on the same site. */
+static kl_status read_operator(const kl_task *t, const kl_siteop *op, const kl_siteop *behind, part **out,
+                               int *found, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_siteop *op = NULL, *behind = NULL;
     double *product = NULL;
-    KL_TRY(kl_siteop_create(t->model, text, &op, err));
-    if (right) KL_TRY(kl_siteop_create(t->model, right, &behind, err));
     KL_TRY(kl_alloc(out, t->model->ntype, KL_MEM_MISC, err));
-    for (int k = 0; k < t->model->ntype; k++) {
+    for (int k = 0; k < t->model->ntype && *found; k++) {
         const kl_site_type *const type = &t->model->type[k];
         if (!op->mat[k] || (behind && !behind->mat[k])) continue;
         KL_TRY(kl_alloc(&product, type->dim * type->dim, KL_MEM_WORK, err));
@@ -131,102 +119,40 @@ static kl_status read_operator(const kl_task *t, const char *text, const char *r
                     product[row + col * type->dim] +=
                         op->mat[k][row + mid * type->dim] *
                         (behind ? behind->mat[k][mid + col * type->dim] : mid == col);
-        KL_TRY(decompose(type, product, text, &(*out)[k], err));
+        KL_TRY(decompose(type, product, &(*out)[k], found, err));
         kl_free(&product);
     }
 out:
     kl_free(&product);
-    kl_siteop_destroy(&op);
-    kl_siteop_destroy(&behind);
     return st;
 }
 
-/* By how much A, or A B, changes the charges. */
-static kl_qn shift_of(const kl_model *m, const kl_site_op *a, const kl_site_op *b)
+/* Parts of what the tables can take. */
+static kl_status read_parts(const kl_task *t, request *q, kl_err *err)
 {
-    const kl_qn shift = kl_qn_of(m, a->shift);
-    return b ? kl_qn_add(m, shift, kl_qn_of(m, b->shift)) : shift;
-}
-
-/* What changes a charge has no expectation value; together two may. A sum needs one part, or one pair of them
-   on any two sites, that conserves all charges. */
-static kl_status check_charges(const kl_task *t, const char *text, const request *q, kl_err *err)
-{
-    const kl_model *const m = t->model;
-    kl_qn shift = kl_qn_zero();
-    for (int i = 0; i < m->ntype; i++)
-        for (int j = 0; j < (q->of[1] ? m->ntype : 1); j++) {
-            const part *const a = &q->of[0][i], *const b = q->of[1] ? &q->of[1][j] : NULL;
-            for (int k = 0; k < a->n; k++)
-                for (int l = 0; l < (b ? b->n : 1); l++) {
-                    shift = shift_of(m, &m->type[i].op[a->op[k]], b ? &m->type[j].op[b->op[l]] : NULL);
-                    if (kl_qn_cmp(shift, kl_qn_zero()) == 0) return KL_OK;
-                }
-        }
-    int c = 0;
-    while (c < m->ncharge && shift.v[c] == 0) c++;
-    if (c == m->ncharge) return KL_OK; /* it is 0 everywhere */
-    char by[32];
-    return kl_fail(err, KL_EINPUT,
-                   "--measure %s: it changes the charge %s by %s, so that its value is 0 in every sector",
-                   text, m->charge[c].name, kl_charge_print(&m->charge[c], shift.v[c], by, sizeof by));
-}
-
-static const part *part_at(const kl_task *t, const part *of, int pos)
-{
-    return &of[t->terms->type[pos] - t->model->type];
+    kl_status st = KL_OK;
+    const kl_request *const r = &q->asked;
+    int found = r->kind == KL_REQUEST_LOCAL || r->kind == KL_REQUEST_CORR ||
+                r->kind == KL_REQUEST_CONNECTED || r->kind == KL_REQUEST_STRUCTURE;
+    if (!found) return KL_OK;
+    KL_TRY(read_operator(t, r->op[0], NULL, &q->of[0], &found, err));
+    if (r->nop == 2) KL_TRY(read_operator(t, r->op[1], NULL, &q->of[1], &found, err));
+    if (r->nop == 2) KL_TRY(read_operator(t, r->op[0], r->op[1], &q->of[2], &found, err));
+    if (!found) forget_parts(t->model, q);
+out:
+    return st;
 }
 
 static kl_status read_request(const kl_task *t, const char *text, request *q, kl_err *err)
 {
-    static const char *const word[] = {"local(", "corr(", "connected(", "structure("}; /* ORDER kind */
     kl_status st = KL_OK;
-    *q = (request){.kind = LOCAL};
-    if (strcmp(text, "entropy") == 0) {
-        q->kind = ENTROPY;
-        return KL_OK;
-    }
-    const char *const open = strchr(text, '('), *const close = strrchr(text, ')'),
-                      *const comma = strchr(text, ',');
-    int known = 0;
-    for (int k = LOCAL; k < ENTROPY; k++)
-        if (strncmp(text, word[k], strlen(word[k])) == 0) {
-            q->kind = (kind)k;
-            known = 1;
-        }
-    const size_t word_length =
-        strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
-    /* an operator by itself */
-    const int alone = !known && (open == NULL || open != text + word_length || word_length == 0 ||
-                                 strncmp(text, "expipi(", 7) == 0);
-    if (strlen(text) >= sizeof q->a + sizeof q->b || (alone && strlen(text) >= sizeof q->a))
+    *q = (request){.asked = {.kind = KL_REQUEST_LOCAL}};
+    KL_TRY(kl_request_read(text, t->model, t->lat, &q->asked, err));
+    if (q->asked.kind == KL_REQUEST_OVERLAP || q->asked.kind == KL_REQUEST_SPECTRUM)
         KL_TRY(kl_fail(err, KL_EINPUT,
-                       "--measure '%.100s': the text is too long; an operator may have %d characters for ed",
-                       text, (int)sizeof q->a - 1));
-    if (alone) known = take_word(text, text + strlen(text), q->a, sizeof q->a);
-    else if (!known || close == NULL || close[1] != '\0') known = 0;
-    else if (q->kind == LOCAL) known = take_word(open + 1, close, q->a, sizeof q->a);
-    else if (comma != NULL && (comma - open > (long)sizeof q->a || close - comma > (long)sizeof q->b))
-        KL_TRY(kl_fail(err, KL_EINPUT,
-                       "--measure '%.100s': the text is too long; an operator may have %d characters for ed",
-                       text, (int)sizeof q->a - 1));
-    else
-        known = comma != NULL && take_word(open + 1, comma, q->a, sizeof q->a) &&
-                take_word(comma + 1, close, q->b, sizeof q->b);
-    if (!known)
-        KL_TRY(kl_fail(err, KL_EINPUT,
-                       "--measure: '%s'; allowed for ed: A, local(A), corr(A,B), connected(A,B), "
-                       "structure(A,B), entropy",
+                       "measure '%.200s': `ed' keeps no state and no spectrum of cuts; `dmrg' measures this",
                        text));
-    if (q->kind == STRUCTURE && t->lat->kind == KL_LATTICE_FILE)
-        KL_TRY(kl_fail(
-            err, KL_EINPUT,
-            "--measure %s: a lattice from a file has no grid of momenta; measure corr(A,B) and transform it",
-            text));
-    KL_TRY(read_operator(t, q->a, NULL, &q->of[0], err));
-    if (q->kind != LOCAL) KL_TRY(read_operator(t, q->b, NULL, &q->of[1], err));
-    KL_TRY(check_charges(t, text, q, err));
-    if (q->kind != LOCAL) KL_TRY(read_operator(t, q->a, q->b, &q->of[2], err));
+    KL_TRY(read_parts(t, q, err));
 out:
     if (st != KL_OK) request_clear(t->model, q);
     return st;
@@ -241,6 +167,69 @@ kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err 
         request_clear(t->model, &q);
     }
     return KL_OK;
+}
+
+/* By how much A, or A B, changes the charges. */
+static kl_qn shift_of(const kl_model *m, const kl_site_op *a, const kl_site_op *b)
+{
+    const kl_qn shift = kl_qn_of(m, a->shift);
+    return b ? kl_qn_add(m, shift, kl_qn_of(m, b->shift)) : shift;
+}
+
+/* A state, on the executor and, where something needs it there, on the host. */
+typedef struct scene {
+    const kl_task *t;
+    const kl_ed *ed;
+    kl_dptr x;
+    double *host; /* [n] */
+} scene;
+
+static kl_status on_host(scene *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (s->host) return KL_OK;
+    KL_TRY(kl_alloc(&s->host, s->ed->op.n, KL_MEM_VECTOR, err));
+    KL_TRY(s->t->ex->vt.download(s->t->ex, s->host, s->x, s->ed->op.n, err));
+out:
+    return st;
+}
+
+/* <op[0] at site[0] op[1] ...>, by lattice sites, with `between`, where it is not NULL, on all sites between
+   the first and the last by number that the list does not name. */
+static kl_status product(scene *s, int n, const int *site, kl_siteop *const *op, const kl_siteop *between,
+                         double *value, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_task *const t = s->t;
+    const int nsite = t->lat->nsite;
+    kl_ed_factor *f = NULL;
+    int count = 0, low = nsite, high = -1;
+    *value = 0;
+    KL_TRY(kl_alloc(&f, n + nsite, KL_MEM_WORK, err));
+    for (int i = 0; i < n; i++) {
+        low = site[i] < low ? site[i] : low;
+        high = site[i] > high ? site[i] : high;
+    }
+    for (int i = 0; i < n + (between ? nsite : 0); i++) {
+        const int here = i < n ? site[i] : i - n;
+        int named = 0;
+        for (int k = 0; k < n && i >= n; k++) named |= site[k] == here;
+        if (i >= n && (named || here < low || here > high)) continue;
+        const int pos = t->lat->position[here];
+        f[count].pos = pos;
+        f[count].a = (i < n ? op[i] : between)->mat[t->terms->type[pos] - t->model->type];
+        if (!f[count++].a) goto out; /* a site without that operator */
+    }
+    KL_TRY(on_host(s, err));
+    KL_TRY(kl_ed_product(s->ed->space, s->host, count, f, t->ex->nthread, value, err));
+out:
+    kl_free(&f);
+    return st;
+}
+
+static const part *part_at(const kl_task *t, const part *of, int pos)
+{
+    return &of[t->terms->type[pos] - t->model->type];
 }
 
 /* <x| A_i B_j |x> by DMRG positions; b NULL: A_i alone. 0 where a site's type has no such operator. States
@@ -339,104 +328,196 @@ out:
     return st;
 }
 
-/* <A_i B_j> by lattice sites. */
-static kl_status pairs(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v, kl_err *err)
+/* <A_i>, or <B_i>, by lattice sites. */
+static kl_status locals(scene *s, const request *q, int which, double *v, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int n = t->lat->nsite;
-    const int *const pos = t->lat->position;
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++)
-            KL_TRY(i == j ? pair_value(t, ed, x, pos[i], q->of[2], 0, NULL, &v[i * n + j], err)
-                          : pair_value(t, ed, x, pos[i], q->of[0], pos[j], q->of[1], &v[i * n + j], err));
+    const kl_task *const t = s->t;
+    for (int i = 0; i < t->lat->nsite; i++)
+        KL_TRY(q->of[0] ? pair_value(t, s->ed, s->x, t->lat->position[i], q->of[which], 0, NULL, &v[i], err)
+                        : product(s, 1, &i, &q->asked.op[which], NULL, &v[i], err));
 out:
     return st;
 }
 
-static kl_status structure(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v,
-                           kl_err *err)
+/* <A_i B_j>, or <A_i S .. S B_j>, by lattice sites. */
+static kl_status pairs(scene *s, const request *q, double *v, kl_err *err)
 {
     kl_status st = KL_OK;
+    const kl_task *const t = s->t;
+    const int n = t->lat->nsite;
+    const int *const pos = t->lat->position;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) {
+            double *const to = &v[i * n + j];
+            const int site[2] = {i, j};
+            if (!q->of[0]) KL_TRY(product(s, 2, site, q->asked.op, q->asked.between, to, err));
+            else if (i == j) KL_TRY(pair_value(t, s->ed, s->x, pos[i], q->of[2], 0, NULL, to, err));
+            else KL_TRY(pair_value(t, s->ed, s->x, pos[i], q->of[0], pos[j], q->of[1], to, err));
+        }
+out:
+    return st;
+}
+
+static kl_status structure(scene *s, const request *q, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_lattice *const lat = s->t->lat;
     double (*k)[2] = NULL, *pair = NULL;
     int nk;
-    KL_TRY(kl_structure_momenta(t->lat, &nk, &k, err));
-    KL_TRY(kl_alloc(&pair, (int64_t)t->lat->nsite * t->lat->nsite, KL_MEM_WORK, err));
-    KL_TRY(pairs(t, ed, x, q, pair, err));
-    kl_structure_factor(t->lat, pair, nk, (const double (*)[2])k, v);
+    KL_TRY(kl_structure_momenta(lat, &nk, &k, err));
+    KL_TRY(kl_alloc(&pair, (int64_t)lat->nsite * lat->nsite, KL_MEM_WORK, err));
+    KL_TRY(pairs(s, q, pair, err));
+    kl_structure_factor(lat, pair, nk, (const double (*)[2])k, v);
 out:
     kl_free(&k);
     kl_free(&pair);
     return st;
 }
 
-/* <A> and <B> by lattice site. */
-static kl_status singles(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v,
-                         kl_err *err)
+static int most_states(const kl_model *m)
+{
+    int most = 0;
+    for (int k = 0; k < m->ntype; k++) most = m->type[k].dim > most ? m->type[k].dim : most;
+    return most;
+}
+
+/* The probability of each state of each site. */
+static kl_status populations(scene *s, double *v, kl_err *err)
 {
     kl_status st = KL_OK;
-    for (int o = 0; o < 2; o++)
-        for (int i = 0; i < t->lat->nsite; i++)
-            KL_TRY(
-                pair_value(t, ed, x, t->lat->position[i], q->of[o], 0, NULL, &v[o * t->lat->nsite + i], err));
+    const kl_task *const t = s->t;
+    const int most = most_states(t->model);
+    double *a = NULL;
+    for (int i = 0; i < t->lat->nsite; i++) {
+        const int pos = t->lat->position[i], dim = t->terms->type[pos]->dim;
+        KL_TRY(on_host(s, err));
+        for (int k = 0; k < dim; k++) {
+            KL_TRY(kl_alloc(&a, dim * dim, KL_MEM_WORK, err));
+            a[k * (dim + 1)] = 1;
+            const kl_ed_factor f = {pos, a};
+            KL_TRY(kl_ed_product(s->ed->space, s->host, 1, &f, t->ex->nthread, &v[i * most + k], err));
+            kl_free(&a);
+        }
+    }
 out:
+    kl_free(&a);
+    return st;
+}
+
+/* <H>, or <(H - E)^2>. */
+static kl_status energy(scene *s, int variance, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_ed *const ed = s->ed;
+    kl_exec *const ex = s->t->ex;
+    const int64_t n = ed->op.n;
+    kl_dptr y = {0};
+    double xy, xx;
+    KL_TRY(ex->vt.alloc(ex, n, &y, err));
+    KL_TRY(ed->op.apply(&ed->op, 1, s->x, n, y, n, err));
+    ex->vt.dots(ex, n, 1, s->x, n, s->x, &xx);
+    ex->vt.dots(ex, n, 1, s->x, n, y, &xy);
+    *v = xy / xx * ed->unit;
+    if (variance) {
+        ex->vt.axpby(ex, n, -xy / xx, s->x, 1.0, y);
+        ex->vt.dots(ex, n, 1, y, n, y, v);
+        *v = *v / xx * ed->unit * ed->unit;
+    }
+out:
+    ex->vt.release(ex, &y);
     return st;
 }
 
 /* Of a manifold of `many' states, in its mixture: what each state has (each[s].value) is averaged, <A> <B>
    afterwards. */
-static kl_status measure_many(const kl_task *t, const kl_ed *ed, kl_dptr x, int64_t ldx, const request *q,
-                              int many, const kl_ed_measured *each, kl_ed_measured *m, kl_err *err)
+static kl_status measure_many(const scene *first, int64_t ldx, const request *q, int many,
+                              const kl_ed_measured *each, kl_ed_measured *m, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int n = t->lat->nsite;
+    const int n = first->t->lat->nsite, connected = q->asked.kind == KL_REQUEST_CONNECTED;
     double *one = NULL, *mean = NULL;
+    scene now = *first;
     KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&mean, 2 * n, KL_MEM_WORK, err));
     for (int s = 0; s < many; s++) {
-        if (q->kind == CONNECTED) KL_TRY(singles(t, ed, kl_dptr_at(x, s * ldx), q, one, err));
+        now.x = kl_dptr_at(first->x, s * ldx);
+        now.host = NULL;
+        for (int o = 0; o < 2 && connected; o++) KL_TRY(locals(&now, q, o, one + o * n, err));
+        kl_free(&now.host);
         for (int i = 0; i < 2 * n; i++) mean[i] += one[i] / many;
         for (int64_t e = 0; e < m->n; e++)
-            m->value[e] +=
-                (each[s].value[e] + (q->kind == CONNECTED ? one[e / n] * one[n + e % n] : 0.0)) / many;
+            m->value[e] += (each[s].value[e] + (connected ? one[e / n] * one[n + e % n] : 0.0)) / many;
     }
-    for (int64_t e = 0; e < m->n && q->kind == CONNECTED; e++) m->value[e] -= mean[e / n] * mean[n + e % n];
+    for (int64_t e = 0; e < m->n && connected; e++) m->value[e] -= mean[e / n] * mean[n + e % n];
 out:
+    kl_free(&now.host);
     kl_free(&one);
     kl_free(&mean);
     return st;
 }
 
-static kl_status measure_one(const kl_task *t, const kl_ed *ed, kl_dptr x, const request *q, double *v,
-                             kl_err *err)
+static kl_status measure_one(scene *s, const request *q, double *v, kl_err *err)
 {
     kl_status st = KL_OK;
+    const kl_request *const r = &q->asked;
     double *one = NULL;
-    const int n = t->lat->nsite;
-    if (q->kind == ENTROPY) return entropy(t, ed, x, v, err);
-    if (q->kind == STRUCTURE) return structure(t, ed, x, q, v, err);
-    for (int i = 0; i < n && q->kind == LOCAL; i++)
-        KL_TRY(pair_value(t, ed, x, t->lat->position[i], q->of[0], 0, NULL, &v[i], err));
-    if (q->kind != LOCAL) KL_TRY(pairs(t, ed, x, q, v, err));
-    if (q->kind == CONNECTED) {
-        KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
-        KL_TRY(singles(t, ed, x, q, one, err));
-        for (int i = 0; i < n; i++)
-            for (int j = 0; j < n; j++) v[i * n + j] -= one[i] * one[n + j];
+    const int n = s->t->lat->nsite;
+    switch (r->kind) {
+    case KL_REQUEST_ENTROPY: return entropy(s->t, s->ed, s->x, v, err);
+    case KL_REQUEST_STRUCTURE: return structure(s, q, v, err);
+    case KL_REQUEST_LOCAL: return locals(s, q, 0, v, err);
+    case KL_REQUEST_CORR:
+    case KL_REQUEST_STRING: return pairs(s, q, v, err);
+    case KL_REQUEST_PRODUCT: return product(s, r->nop, r->site, r->op, r->between, v, err);
+    case KL_REQUEST_POPULATIONS: return populations(s, v, err);
+    case KL_REQUEST_ENERGY:
+    case KL_REQUEST_VARIANCE: return energy(s, r->kind == KL_REQUEST_VARIANCE, v, err);
+    default: break;
     }
+    KL_TRY(pairs(s, q, v, err));
+    KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
+    for (int o = 0; o < 2; o++) KL_TRY(locals(s, q, o, one + o * n, err));
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++) v[i * n + j] -= one[i] * one[n + j];
 out:
     kl_free(&one);
     return st;
 }
 
+static void set_shape(const kl_task *t, kl_request_kind kind, kl_ed_measured *m)
+{
+    const int64_t n = t->lat->nsite;
+    m->rank = 2;
+    m->shape[0] = m->shape[1] = n;
+    switch (kind) {
+    case KL_REQUEST_LOCAL: m->rank = 1; break;
+    case KL_REQUEST_STRUCTURE:
+        m->rank = t->lat->ly > 1 ? 2 : 1;
+        m->shape[0] = t->lat->lx;
+        m->shape[1] = t->lat->ly;
+        break;
+    case KL_REQUEST_POPULATIONS: m->shape[1] = most_states(t->model); break;
+    case KL_REQUEST_ENTROPY:
+        m->rank = 1;
+        m->shape[0] = 1;
+        break;
+    case KL_REQUEST_PRODUCT:
+    case KL_REQUEST_ENERGY:
+    case KL_REQUEST_VARIANCE: m->rank = 0; break;
+    default: break;
+    }
+    m->n = 1;
+    for (int k = 0; k < m->rank; k++) m->n *= m->shape[k];
+}
+
 kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, kl_dptr x, int64_t ldx,
                            kl_ed_measured **out, int *nout, kl_err *err)
 {
-    /* ORDER kind */
-    static const char *const path[] = {"local", "correlation", "connected", "structure", "entropy"};
     kl_status st = KL_OK;
     kl_ed_measured *all = NULL;
-    request q = {.kind = LOCAL};
-    const int64_t nsite = t->lat->nsite;
+    request q = {.asked = {.kind = KL_REQUEST_LOCAL}};
+    scene now = {t, ed, x, NULL};
     const int n = t->o->measure.n;
     char *const *const text = t->o->measure.text;
     const int many = r->multiplet[0] > 1 && !(r->open_multiplet && r->multiplet[0] >= r->nstate) &&
@@ -448,35 +529,28 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
     *out = all;
     for (int i = 0; i < n; i++) {
         KL_TRY(read_request(t, text[i], &q, err));
+        const kl_request_kind kind = q.asked.kind;
         const int first = *nout;
         /* entropies of single states of a manifold are anything, and so is their mean */
-        for (int k = 0; k < r->nstate + (many > 0 && q.kind != ENTROPY); k++) {
+        for (int k = 0; k < r->nstate + (many > 0 && kl_request_kinds[kind].in_mean); k++) {
             kl_ed_measured *const m = &all[(*nout)++];
-            char what[140], who[24] = "";
-            snprintf(what, sizeof what, "%s%s%s%s%s", path[q.kind], q.a[0] ? "/" : "", q.a, q.b[0] ? "," : "",
-                     q.b);
+            char who[24] = "";
             if (k > 0) snprintf(who, sizeof who, k < r->nstate ? "state_%d/" : "manifold/", k);
-            snprintf(m->name, sizeof m->name, "%.20s%.135s", who, what);
-            for (char *c = m->name + strlen(who) + strlen(path[q.kind]) + 1;
-                 strlen(m->name) > strlen(who) + strlen(path[q.kind]) && *c != '\0'; c++)
-                if (*c == '/') *c = ':';
-            snprintf(m->note, sizeof m->note, "%.90s by lattice site", text[i]);
-            if (q.kind == ENTROPY) KL_TRY(entropy_note(t, ed, m->note, sizeof m->note, err));
-            if (q.kind == STRUCTURE)
-                snprintf(m->note, sizeof m->note,
-                         "1/N sum_ij cos(k (r_i-r_j)) <A_i B_j> at the momenta 2 pi (x/length, y/width)");
-            m->rank =
-                q.kind == CORR || q.kind == CONNECTED || (q.kind == STRUCTURE && t->lat->ly > 1) ? 2 : 1;
-            m->shape[0] = q.kind == ENTROPY ? 1 : q.kind == STRUCTURE ? t->lat->lx : nsite;
-            m->shape[1] = q.kind == STRUCTURE ? t->lat->ly : nsite;
-            m->n = m->shape[0] * (m->rank == 2 ? m->shape[1] : 1);
+            kl_request_name(&q.asked, who, "", m->name, sizeof m->name);
+            snprintf(m->note, sizeof m->note, "%s",
+                     kind == KL_REQUEST_VARIANCE ? "<(H-E)^2>" : kl_request_kinds[kind].note);
+            if (kind == KL_REQUEST_ENTROPY) KL_TRY(entropy_note(t, ed, m->note, sizeof m->note, err));
+            set_shape(t, kind, m);
             KL_TRY(kl_alloc(&m->value, m->n, KL_MEM_MISC, err));
-            if (k < r->nstate) KL_TRY(measure_one(t, ed, kl_dptr_at(x, k * ldx), &q, m->value, err));
-            else KL_TRY(measure_many(t, ed, x, ldx, &q, many, &all[first], m, err));
+            now.x = kl_dptr_at(x, k < r->nstate ? k * ldx : 0);
+            if (k < r->nstate) KL_TRY(measure_one(&now, &q, m->value, err));
+            else KL_TRY(measure_many(&now, ldx, &q, many, &all[first], m, err));
+            kl_free(&now.host);
         }
         request_clear(t->model, &q);
     }
 out:
+    kl_free(&now.host);
     request_clear(t->model, &q);
     return st;
 }

@@ -6,15 +6,14 @@
 #include "run/task.h"
 
 typedef struct kl_ed_measured {
-    char name[160], note[160]; /* "local/Sz" */
+    char name[480], note[160]; /* "local/Sz" */
     int rank;
     int64_t shape[3], n;
     double *value;             /* [n] by lattice sites */
 } kl_ed_measured;
 
-/* "A", "local(A)", "corr(A,B)", "connected(A,B)", "structure(A,B)", "entropy"; A and B operators of the
-   model, or sums and products of them on a site that its tables have (n_up*n_dn), that conserve the charges
-   together. EINPUT for anything else. */
+/* What request.h has but overlap and spectrum: EINPUT, in the words of kl_request_read. entropy is that of
+   the cut which halves the lattice best. */
 kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err *err) KL_MUST_CHECK;
 
 /* What --measure asks for, on every state; of a whole multiplet the lowest state's values are followed by the

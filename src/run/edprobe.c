@@ -138,20 +138,12 @@ typedef struct listing {
     kl_ed_spectral sum;  /* of that operator, before them */
 } listing;
 
-/* ORDER of the numbers: place; states, those of the lowest multiplet, whether it is open; energies; then of
-   the sum */
-enum {
-    STATES = 3,
-    MULTIPLET,
-    OPEN,
-    ENERGY,
-    TOTAL = ENERGY + KL_MAX_ROOT,
-    STEPS,
-    CONVERGED,
-    DIM,
-    NPOLE,
-    HEAD
-};
+/* ORDER of the numbers: place; states, those of the lowest multiplet, whether it is open; energies, with room
+   for LEAST at least; then of the sum, counted from there */
+enum { STATES = 3, MULTIPLET, OPEN, ENERGY, LEAST = 16 };
+enum { TOTAL, STEPS, CONVERGED, DIM, NPOLE, NSUM };
+
+static int64_t sum_at(int nstate) { return ENERGY + (nstate > LEAST ? nstate : LEAST); }
 
 static int due(void *self)
 {
@@ -164,33 +156,46 @@ static kl_status write(void *self, const kl_keep *chain, kl_err *err)
     kl_status st = KL_OK;
     const listing *const l = self;
     const kl_ed_spectral *const s = &l->sum;
-    const int64_t own = HEAD + 2 * (int64_t)s->npole;
+    const int64_t at = sum_at(l->found->nstate), own = at + NSUM + 2 * (int64_t)s->npole;
     double *number = NULL;
+    kl_dptr *vector = NULL;
+    int64_t *length = NULL;
     kl_keep out = {.nnumber = own + chain->nnumber, .nvector = l->found->nstate + chain->nvector};
     KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&vector, out.nvector, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&length, out.nvector, KL_MEM_MISC, err));
     for (int i = 0; i < 3; i++) number[i] = l->place[i];
     number[STATES] = l->found->nstate;
     number[MULTIPLET] = l->found->multiplet[0];
     number[OPEN] = l->found->open_multiplet;
-    memcpy(number + ENERGY, l->found->energy, sizeof(l->found->energy));
-    number[TOTAL] = s->total;
-    number[STEPS] = s->nstep;
-    number[CONVERGED] = s->converged;
-    number[DIM] = (double)s->dim;
-    number[NPOLE] = s->npole;
-    double *to = number + HEAD;
+    memcpy(number + ENERGY, l->found->energy, sizeof(double) * (size_t)l->found->nstate);
+    double *to = number + at;
+    to[TOTAL] = s->total;
+    to[STEPS] = s->nstep;
+    to[CONVERGED] = s->converged;
+    to[DIM] = (double)s->dim;
+    to[NPOLE] = s->npole;
+    to += NSUM;
     const double *const list[2] = {s->pole, s->weight};
     for (int i = 0; i < 2 && s->npole > 0; i++, to += s->npole)
         memcpy(to, list[i], sizeof(double) * (size_t)s->npole);
     memcpy(to, chain->number, sizeof(double) * (size_t)chain->nnumber);
     out.number = number;
-    for (int k = 0; k < l->found->nstate; k++)
-        out.vector[k] = kl_dptr_at(l->x, k * l->ldx), out.n[k] = l->ed->op.n;
-    for (int v = 0; v < chain->nvector; v++)
-        out.vector[l->found->nstate + v] = chain->vector[v], out.n[l->found->nstate + v] = chain->n[v];
+    for (int k = 0; k < l->found->nstate; k++) {
+        vector[k] = kl_dptr_at(l->x, k * l->ldx);
+        length[k] = l->ed->op.n;
+    }
+    for (int v = 0; v < chain->nvector; v++) {
+        vector[l->found->nstate + v] = chain->vector[v];
+        length[l->found->nstate + v] = chain->n[v];
+    }
+    out.vector = vector;
+    out.n = length;
     st = l->opts->keep->keeper.write(l->opts->keep, &out, err);
 out:
     kl_free(&number);
+    kl_free(&vector);
+    kl_free(&length);
     return st;
 }
 
@@ -199,7 +204,7 @@ static kl_status refuse(const kl_edkeep *keep, kl_err *err)
     return kl_fail(
         err, KL_EINPUT,
         "--resume: the %lld numbers and %d vectors in %.300s are not those of spectral functions under way",
-        (long long)keep->from.nnumber, keep->from.nvector, keep->path);
+        (long long)keep->file.from.nnumber, keep->file.from.nvector, keep->path);
 }
 
 static int is_count(double x, double most) { return x >= 0.0 && x <= most && x == floor(x); }
@@ -208,21 +213,24 @@ kl_status kl_edprobe_states(const kl_edkeep *keep, const kl_ed *ed, kl_ed_result
                             int64_t *ldx, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_keep *const k = &keep->from;
-    if (k->nnumber < HEAD || !is_count(k->number[STATES], KL_MAX_ROOT) || k->number[STATES] < 1 ||
-        k->nvector < k->number[STATES])
+    const kl_keep *const k = &keep->file.from;
+    kl_dptr *to = NULL;
+    if (k->nnumber <= STATES || !is_count(k->number[STATES], k->nvector) || k->number[STATES] < 1 ||
+        k->nnumber < sum_at((int)k->number[STATES]) + NSUM)
         return refuse(keep, err);
-    *found = (kl_ed_result){.nstate = (int)k->number[STATES],
-                            .open_multiplet = (int)k->number[OPEN],
-                            .multiplet = {(int)k->number[MULTIPLET]}};
-    memcpy(found->energy, k->number + ENERGY, sizeof(found->energy));
+    *found = (kl_ed_result){.open_multiplet = (int)k->number[OPEN]};
+    KL_TRY(kl_ed_result_states(found, (int)k->number[STATES], err));
+    found->multiplet[0] = (int)k->number[MULTIPLET];
+    memcpy(found->energy, k->number + ENERGY, sizeof(double) * (size_t)found->nstate);
     *ldx = kl_eig_stride(ed->op.n);
     for (int i = 0; i < found->nstate; i++)
         if (k->n[i] != ed->op.n) return refuse(keep, err);
     KL_TRY(ed->ex->vt.alloc(ed->ex, found->nstate * *ldx, x, err));
-    for (int i = 0; i < found->nstate; i++)
-        ed->ex->vt.copy(ed->ex, ed->op.n, k->vector[i], kl_dptr_at(*x, i * *ldx));
+    KL_TRY(kl_alloc(&to, found->nstate, KL_MEM_WORK, err));
+    for (int i = 0; i < found->nstate; i++) to[i] = kl_dptr_at(*x, i * *ldx);
+    KL_TRY(kl_keep_take(k, ed->ex, ed->op.n, found->nstate, to, err));
 out:
+    kl_free(&to);
     return st;
 }
 
@@ -231,29 +239,27 @@ static kl_status take_up(listing *l, int nop, kl_keep *chain, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_edkeep *const keep = l->opts->keep;
-    const kl_keep *const k = &keep->from;
-    const double *const f = k->number;
+    const kl_keep *const k = &keep->file.from;
+    const int64_t at = sum_at(l->found->nstate);
+    const double *const f = k->number, *const told = f + at;
     kl_ed_spectral *const s = &l->sum;
     const double room = (double)k->nnumber;
     if (!is_count(f[0], nop - 1) || !is_count(f[1], l->found->nstate - 1) || !is_count(f[2], 1) ||
-        !is_count(f[NPOLE], room) || (double)HEAD + 2 * f[NPOLE] > room)
+        !is_count(told[NPOLE], room) || (double)(at + NSUM) + 2 * told[NPOLE] > room)
         return refuse(keep, err);
     for (int i = 0; i < 3; i++) l->place[i] = (int)f[i];
-    *s = (kl_ed_spectral){.total = f[TOTAL],
-                          .nstep = (int)f[STEPS],
-                          .converged = (int)f[CONVERGED],
-                          .dim = (int64_t)f[DIM],
-                          .npole = (int)f[NPOLE]};
+    *s = (kl_ed_spectral){.total = told[TOTAL],
+                          .nstep = (int)told[STEPS],
+                          .converged = (int)told[CONVERGED],
+                          .dim = (int64_t)told[DIM],
+                          .npole = (int)told[NPOLE]};
     double **const list[2] = {&s->pole, &s->weight};
-    const double *from = f + HEAD;
+    const double *from = told + NSUM;
     for (int i = 0; i < 2 && s->npole > 0; i++, from += s->npole) {
         KL_TRY(kl_alloc(list[i], s->npole, KL_MEM_MISC, err));
         memcpy(*list[i], from, sizeof(double) * (size_t)s->npole);
     }
-    *chain = (kl_keep){
-        .nnumber = k->nnumber - (from - f), .number = from, .nvector = k->nvector - l->found->nstate};
-    for (int v = 0; v < chain->nvector; v++)
-        chain->vector[v] = k->vector[l->found->nstate + v], chain->n[v] = k->n[l->found->nstate + v];
+    *chain = kl_keep_behind(k, from - f, l->found->nstate);
 out:
     return st;
 }

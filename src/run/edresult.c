@@ -28,16 +28,18 @@ static int is_converged(int stop) { return stop == KL_ED_CONVERGED || stop == KL
 kl_status kl_edresult_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_dmrg_result d = {.nstate = f->nstate,
-                        .gap = INFINITY,
-                        .error_estimate = fmax(f->error[0], f->attainable),
-                        .energy_extrapolated = f->energy[0],
-                        .stop = is_converged((int)f->stop)     ? KL_STOP_CONVERGED
-                                : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED
-                                                               : KL_STOP_SCHEDULE,
-                        .napply = f->napply,
-                        .seconds = f->seconds,
-                        .dim_max = f->dim};
+    const kl_dmrg_result d = {.nstate = f->nstate,
+                              .gap = INFINITY,
+                              .energy = f->energy,
+                              .energy_kept = f->energy,
+                              .error_estimate = f->nstate > 0 ? fmax(f->error[0], f->attainable) : 0.0,
+                              .energy_extrapolated = f->nstate > 0 ? f->energy[0] : 0.0,
+                              .stop = is_converged((int)f->stop)     ? KL_STOP_CONVERGED
+                                      : f->stop == KL_ED_INTERRUPTED ? KL_STOP_INTERRUPTED
+                                                                     : KL_STOP_SCHEDULE,
+                              .napply = f->napply,
+                              .seconds = f->seconds,
+                              .dim_max = f->dim};
     const double run[KL_NEDRUN] = {[KL_EDRUN_DIM] = (double)f->dim,
                                    [KL_EDRUN_LENGTH] = (double)f->n,
                                    [KL_EDRUN_FLAVOURS] = ed->space->flavours,
@@ -56,10 +58,9 @@ kl_status kl_edresult_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, 
                                    [KL_EDRUN_SECONDS] = f->seconds,
                                    [KL_EDRUN_SECONDS_PRODUCTS] = f->seconds_apply,
                                    [KL_EDRUN_SECONDS_BUILD] = ed->seconds_build};
-    double degeneracy[KL_MAX_ROOT];
+    double *degeneracy = NULL;
     const int64_t n = f->nstate, all = f->nfull, nrun = KL_NEDRUN;
-    memcpy(d.energy, f->energy, sizeof(double) * (size_t)f->nstate);
-    memcpy(d.energy_kept, f->energy, sizeof(double) * (size_t)f->nstate);
+    KL_TRY(kl_alloc(&degeneracy, n, KL_MEM_MISC, err));
     for (int k = 0; k < f->nstate; k++) degeneracy[k] = f->multiplet[k];
     KL_TRY(kl_result_set_dmrg(r, &d, err));
     r->finished = f->stop != KL_ED_INTERRUPTED;
@@ -70,6 +71,7 @@ kl_status kl_edresult_add(kl_result *r, const kl_ed *ed, const kl_ed_result *f, 
                          degeneracy, err));
     if (all > 0) KL_TRY(kl_result_add(r, "ed/spectrum", "all energies of the sector", 1, &all, f->full, err));
 out:
+    kl_free(&degeneracy);
     return st;
 }
 
@@ -131,10 +133,11 @@ kl_status kl_edresult_add_thermal(kl_result *r, const kl_model *m, const int sca
         snprintf(name, sizeof(name), "thermal/chi_%.60s", m->charge[c].name);
         KL_TRY(kl_result_add(r, name, "(<Q^2> - <Q>^2) / T of the charge, and its error", 2, shape, v, err));
     }
+    double lowest = facts->lowest;
     const kl_dmrg_result d = {.nstate = 1,
                               .gap = INFINITY,
-                              .energy = {facts->lowest},
-                              .energy_kept = {facts->lowest},
+                              .energy = &lowest,
+                              .energy_kept = &lowest,
                               .energy_extrapolated = facts->lowest,
                               .stop = KL_STOP_CONVERGED,
                               .napply = facts->napply};

@@ -22,13 +22,17 @@ kl_bipartition_form kl_edrun_form(const kl_options *o)
                                                            : KL_BIPARTITION_FLAVOURS;
 }
 
+enum { PRODUCTS = 2000, PRODUCTS_EACH = 500, MANY = 16 }; /* of more states so many for each */
+
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 {
     const kl_options *const o = t->o;
     *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1,
                         .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10,
                         .max_basis = (int)o->basis,
-                        .max_apply = o->max_products > 0 ? (int)o->max_products : 2000,
+                        .max_apply = o->max_products > 0  ? (int)o->max_products
+                                     : o->states > MANY ? (int)(PRODUCTS_EACH * o->states)
+                                                        : PRODUCTS,
                         .seed = t->dmrg.seed,
                         .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
     for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)
@@ -157,7 +161,7 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
         KL_TRY(kl_edprobe_states(keep, ed, found, &w->x, &w->ldx, err));
         return kl_result_read(keep->path, &keep->r, err);
     }
-    if (keep->number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
+    if (keep->file.number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
     KL_TRY(make_result(t, ed,
                        &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
                        options, &keep->r, err));
@@ -314,7 +318,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
                            keep.path));
         KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL},
                             "thermodynamics", err));
-        keep.keeper.from = &keep.from; /* its numbers; the vectors when the sector is there */
+        keep.keeper.from = &keep.file.from; /* its numbers; the vectors when the sector is there */
     }
     keep.stage = KL_EDSTAGE_THERMAL;
     if (keep.path) opts.keeper = &keep.keeper;

@@ -34,6 +34,7 @@ typedef enum kl_command {
     KL_CMD_BENCH_DMRG,
     KL_CMD_BENCH_ED,
     KL_CMD_BENCH_CI,
+    KL_CMD_BENCH_RUN,
     KL_CMD_BENCH_HX,
     KL_CMD_BENCH_REPLAY,
     KL_CMD_BENCH_OFFLOAD,
@@ -62,9 +63,9 @@ typedef struct kl_sweep_text {
 typedef struct kl_bench_options {
     double exact, seconds, csr;
     kl_text_list beside, m, height, width, belt, hybrid, projection;
-    int64_t rows, number, elements, list;
+    int64_t rows, number, elements, list, rounds;
     int tables, host, shapes, own, quick;
-    char *replay, *only, *csv, *json, *plot, *from;
+    char *replay, *only, *csv, *json, *plot, *from, *program;
 } kl_bench_options;
 
 /* Field names are option names with _ for -. Numbers that were not given are 0 (checkpoint_every: 60), texts
@@ -81,7 +82,7 @@ typedef struct kl_options {
 
     int64_t m, m_min, states, max_sweeps, basis, seed;
     double accuracy, discard;
-    char *schedule, *strategy, *solver, *start, *truncation;
+    char *schedule, *strategy, *solver, *start, *truncation, *sites_per_step;
     char *form, *method; /* ed: halves; plan: of what */
     int64_t max_products, neumann_order, samples, steps;
     char *precondition, *frequencies, *temperatures;

@@ -19,7 +19,7 @@ enum {
 
 #define B(command) (1u << KL_CMD_##command)
 enum {
-    SWEEPS = B(DMRG) | B(BENCH_DMRG),
+    SWEEPS = B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN),
     PLANS = B(PLAN) | B(EXPLAIN),
     TENSORS = SWEEPS | PLANS,
     EXACTLY = B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED),
@@ -103,7 +103,7 @@ const kl_option_row kl_option_table[] = {
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
          "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
-    NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 16, "the N lowest states (1)"),
+    NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 1000000, "the N lowest states (1)"),
     CHOICE("irrep", "N", SYSTEM, MOLECULES, irrep, "all|1|2|3|4|5|6|7|8",
            "irrep of the states, as in ORBSYM (all)"),
     NUMBER("frozen", 0, "N", SYSTEM, MOLECULES, frozen, INT, 0, 1000,
@@ -134,8 +134,9 @@ const kl_option_row kl_option_table[] = {
     TEXT("schedule", 0, "LIST", ACCURACY, TENSORS, schedule, SCHEDULE,
          "sweeps as m[:noise[:tol]][*count],...: '64:1e-4*2,256:1e-6,512*4'"),
     NUMBER("states", 0, "N", ACCURACY, TENSORS, states, INT, 1, 16,
-           "the N lowest states of the sector, state-averaged (1)"),
-    NUMBER("states", 0, "N", ACCURACY, EXACTLY, states, INT, 1, 16, "the N lowest states of the sector (1)"),
+           "the N lowest states of the sector, state-averaged, at most 16 (1); ed takes any number"),
+    NUMBER("states", 0, "N", ACCURACY, EXACTLY, states, INT, 1, 1000000,
+           "the N lowest states of the sector (1); --solver lobpcg: at most 16"),
     NUMBER("discard", 0, "W", ACCURACY | RARE, SWEEPS, discard, REAL, 0, 0.1,
            "truncate to the discarded weight W, with --m as the largest m"),
     NUMBER("m-min", 0, "M", ACCURACY | RARE, SWEEPS, m_min, INT, 1, 1000000,
@@ -179,6 +180,9 @@ const kl_option_row kl_option_table[] = {
     CHOICE("truncation", "NAME", RUN | RARE, TENSORS, truncation, "auto|exact|products",
            "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
            "basis of the sweep before (auto)"),
+    CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites_per_step, "1|2|auto",
+           "sites optimized together: two; or, in sweeps without noise, one, the bond ahead expanded before by "
+           "states that H leads to (1, auto)"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
          "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
          "as runs on a device do: what to compare their energies with"),
@@ -196,7 +200,7 @@ const kl_option_row kl_option_table[] = {
     NUMBER("max-products", 0, "N", RUN | RARE, SWEEPS, max_products, INT, 1, 1e9,
            "products with H at every bond at most"),
     NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
-           "products with H at most (2000)"),
+           "products with H at most (2000; of more than 16 states 500 for each)"),
     NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 1000,
            "vectors in the eigensolver's basis (20)"),
     CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
@@ -221,11 +225,15 @@ const kl_option_row kl_option_table[] = {
            "of random numbers (1): start vectors, random arrays"),
 
     TEXT("replay", 0, "FILE", RUN, B(BENCH_REPLAY), bench.replay, FILE, "lists that --save-records wrote"),
-    NUMBER("exact", 0, "E", RUN, COMPARED, bench.exact, REAL, -1e300, 1e300, "the energy to compare with"),
+    NUMBER("exact", 0, "E", RUN, COMPARED | B(BENCH_RUN), bench.exact, REAL, -1e300, 1e300,
+           "the energy to compare with"),
     LIST("beside", 0, "COMMAND", RUN, COMPARED, bench.beside,
          "run COMMAND in the same minute and compare with what it prints: of dmrg lines with 'rel.err X ... "
          "cpu S' (without a model once for each case, in order), of ed and ci 'H v ... R M states/s' and "
          "'E ...'"),
+    TEXT("beside", 0, "PROGRAM", RUN, B(BENCH_RUN), bench.program, FILE,
+         "another build's program, which makes the same run in turn with this one"),
+    NUMBER("rounds", 0, "N", RUN, B(BENCH_RUN), bench.rounds, INT, 1, 100, "runs of each program (1)"),
     NUMBER("rows", 0, "N", RUN, B(BENCH_CI), bench.rows, INT, 16384, 16777216,
            "of the matrix without a file (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 "
            "takes 12 GB"),

@@ -10,7 +10,7 @@
 /* A, B, S: operators as kl_siteop_create reads them; sites (after @) are the lattice's numbers or names.
      A  or  local(A)          <A_i> of every site
      corr(A,B)                <A_i B_j> of all pairs; connected(A,B) less <A_i><B_j>
-     string(A,S,B)            <A_i S S ... S B_j>, S on the sites between in DMRG order
+     string(A,S,B)            <A_i S S ... S B_j>, S on the sites between by number
      structure(A,B)           S(k) = 1/N sum_ij cos(k (r_i-r_j)) <A_i B_j>
      product(A@0,B@5,...)     one product in the order written
      product(A@0,B@5;S)       the same with S on the sites between that are not named

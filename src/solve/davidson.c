@@ -21,9 +21,8 @@
    guard); what comes up below takes over.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/davidson.h"
-#include "base/dense.h"
 #include "base/mem.h"
-#include "solve/ortho.h"
+#include "solve/davidsonbase.h"
 #include "base/prof.h"
 
 #include <math.h>
@@ -33,29 +32,9 @@
    square */
 static const double GUARD_LOOSE = 10.0;
 
-typedef struct solver {
-    const kl_linop *h;
-    kl_exec *ex;
-    const kl_eig_opts *opts;
-    kl_eig_stats *stats;
-    int64_t n, ld;
-    int nroot, nwant; /* nwant: nroot, and one more while the guard looks on */
-    int limit;        /* columns of V and of W */
-    int nspare;       /* columns beside them: x, r, M^-1 x and the results of a restart */
-    int k, kw;        /* vectors in V, and how many of them are multiplied */
-    kl_ortho v;
-    kl_columns w;
-    kl_dptr memory, spare;
-    kl_exec *cpu;     /* where the basis does not fit on the device: */
-    double *far;      /* its columns that stay on the host, */
-    kl_dptr pinned;   /* and a buffer between the two, where the device reaches the host's memory */
-    int ticket;
-    double *host;     /* one allocation behind the arrays below, each [limit][limit] or [limit + 1] */
-    double *b, *y, *z, *old, *theta, *coef, *small;
-    double below;     /* preconditioners stay below it */
-    double clock;     /* at the last lap */
-    int kold;         /* rows of old: Ritz vectors of the step before */
-} solver;
+typedef kl_davidson solver;
+typedef kl_davidson_course course;
+typedef kl_davidson_moment moment;
 
 static kl_dptr column(const solver *s, kl_dptr base, int j) { return kl_dptr_at(base, j * s->ld); }
 
@@ -161,7 +140,7 @@ static kl_status open(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t limit = s->limit, square = limit * limit;
-    KL_TRY(kl_alloc(&s->host, 5 * square + 3 * (limit + 1), KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s->host, 5 * square + 4 * (limit + 1), KL_MEM_WORK, err));
     s->b = s->host;
     s->y = s->b + square;
     s->z = s->y + square;
@@ -169,8 +148,9 @@ static kl_status open(solver *s, kl_err *err)
     s->small = s->old + square;
     s->theta = s->small + square;
     s->coef = s->theta + limit + 1;
+    s->goal = s->coef + limit + 1;
     KL_TRY(place_columns(s, err));
-    s->v.scratch = s->coef + limit + 1;
+    s->v.scratch = s->goal + limit + 1;
     s->v.h = s->h;
     s->v.random = s->opts->seed;
     /* and KL_LINE_REMOVE behind it */
@@ -236,8 +216,7 @@ static kl_status project(solver *s, kl_err *err)
         }
     }
     KL_TRY(lap(s, KL_LINE_PROJECT, err));
-    for (int j = 0; j < s->k; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)s->k * sizeof(double));
-    KL_TRY(kl_dense_eig(s->k, s->y, s->limit, s->theta, err));
+    KL_TRY(kl_davidson_small_problem(s, err));
     KL_TRY(lap(s, KL_LINE_SMALL, err));
 out:
     return st;
@@ -323,14 +302,13 @@ static kl_status restart(solver *s, kl_err *err)
                 dot_small(s->k, s->z + i * limit, s->small + j * limit);
     s->k = s->kw = p;
     s->stats->nrestart++;
-    for (int j = 0; j < p; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)p * sizeof(double));
-    KL_TRY(kl_dense_eig(p, s->y, s->limit, s->theta, err));
+    KL_TRY(kl_davidson_small_problem(s, err));
 out:
     return st;
 }
 
 /* 5. x in spare 0, r in spare 1; *norm = |r|. */
-static kl_status residual(solver *s, int root, double *norm, kl_err *err)
+static kl_status root_residual(solver *s, int root, double *norm, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
@@ -363,7 +341,7 @@ static void precondition(const solver *s, double theta, double floor, kl_dptr r,
     else s->ex->vt.precondition(s->ex, s->n, s->h->diagonal, theta, floor, r, t);
 }
 
-/* 6. Into column `to` of V, from what residual() left; the sign does not matter. */
+/* 6. Into column `to` of V, from what root_residual() left; the sign does not matter. */
 static kl_status correct(solver *s, int root, double norm, double spread, int plain, int to, kl_err *err)
 {
     kl_exec *const ex = s->ex;
@@ -437,27 +415,6 @@ out:
     return st;
 }
 
-/* What iterate() remembers from step to step. */
-typedef struct course {
-    double goal[KL_MAX_ROOT]; /* residual that a root has to reach */
-    double first0; /* residual of root 0 at the start */
-    double best; /* the smallest that the lagging residual has been, */
-    int best_step; /* and when */
-    double previous; /* the worst residual of the step before */
-    int disturbed, guarded; /* 1: these have been tried */
-    int guard_step; /* steps that the guard has taken */
-    int confirmed; /* restarts at the last confirmation */
-} course;
-
-/* One step: what bounds it, and what it has found. */
-typedef struct moment {
-    int step, room, budget; /* new vectors that the basis and the products left allow */
-    int plain; /* 1: the bare residual instead of a correction */
-    double norm_h, spread, rounding;
-    int open_roots, ncandidate, guard_done;
-    double worst, worst_open; /* residuals: of all, and of roots that have not converged */
-} moment;
-
 typedef enum next { GO_ON, SEE_BELOW, CONFIRM, STOP } next;
 
 static kl_status correct_root(solver *s, moment *m, int root, double r, kl_err *err)
@@ -475,7 +432,7 @@ static kl_status correct_all(solver *s, course *c, moment *m, kl_err *err)
     m->guard_done = s->nwant == s->nroot;
     for (int root = 0; root < s->nwant && root < s->k; root++) {
         double r;
-        KL_TRY(residual(s, root, &r, err));
+        KL_TRY(root_residual(s, root, &r, err));
         if (root == s->nroot) { /* the guard's */
             const double above = s->theta[root] - s->theta[root - 1];
             m->guard_done = c->guard_step >= KL_EIG_GUARD_STEPS || r <= fmax(m->rounding, 0.1 * above);
@@ -487,11 +444,11 @@ static kl_status correct_all(solver *s, course *c, moment *m, kl_err *err)
                          stats->napply);
             goto out;
         }
-        stats->residual[root] = r;
-        if (m->step == 0) c->goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
+        s->residual[root] = r;
+        if (m->step == 0) s->goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
         if (root == 0 && m->step == 0) c->first0 = r;
         if (root < s->nroot - s->opts->nguard) m->worst = fmax(m->worst, r);
-        if (r <= target(s, root, c->goal[root])) continue;
+        if (r <= target(s, root, s->goal[root])) continue;
         m->worst_open = fmax(m->worst_open, r);
         m->open_roots++;
         KL_TRY(correct_root(s, m, root, r, err));
@@ -552,7 +509,7 @@ out:
 static kl_status extend(solver *s, course *c, const moment *m, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int stalled = m->step == 2 && !c->disturbed && s->stats->residual[0] > 0.5 * c->first0;
+    const int stalled = m->step == 2 && !c->disturbed && s->residual[0] > 0.5 * c->first0;
     if (stalled && m->ncandidate > 0) {
         c->disturbed = 1;
         KL_TRY(disturb(s, err));
@@ -576,25 +533,38 @@ out:
     return st;
 }
 
+/* 2. to 4. */
+static kl_status begin_step(solver *s, const course *c, moment *m, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats *const stats = s->stats;
+    int nritz;
+    KL_TRY(project(s, err));
+    m->norm_h = norm_seen(s, &m->spread);
+    const int room = s->limit - s->k, fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
+    if (s->limit < kl_linop_dim(s->h) && room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
+        KL_TRY(restart(s, err));
+        kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0]);
+        if (kl_eig_due(s->opts, stats)) KL_TRY(kl_davidson_keep(s, c, m, err));
+    }
+out:
+    return st;
+}
+
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats *const stats = s->stats;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
     course c = {.best = INFINITY};
-    for (int step = 0;; step++) {
-        KL_TRY(project(s, err));
-        moment m = {.step = step};
-        int nritz;
-        m.norm_h = norm_seen(s, &m.spread);
+    moment first = {.step = 0};
+    int resumed = s->opts->keeper != NULL && s->opts->keeper->from != NULL;
+    if (resumed) KL_TRY(kl_davidson_take_up(s, &c, &first, err));
+    for (int step = first.step;; step++, resumed = 0) {
+        moment m = {.step = step, .norm_h = first.norm_h, .spread = first.spread};
+        if (!resumed) KL_TRY(begin_step(s, &c, &m, err));
         m.rounding = KL_EIG_ROUNDING * m.norm_h;
         m.room = s->limit - s->k;
-        const int fresh_room = s->limit - kept(s->limit, s->nwant, &nritz);
-        if (s->limit < kl_linop_dim(s->h) && m.room < (s->nwant < fresh_room ? s->nwant : fresh_room)) {
-            KL_TRY(restart(s, err));
-            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
-            m.room = s->limit - s->k;
-        }
         /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at
            least. Without progress for a whole basis the bare residual takes turns with it: that is conjugate
            gradients in effect, which always arrive. */
@@ -602,7 +572,9 @@ static kl_status iterate(solver *s, kl_err *err)
         m.budget = max_apply - stats->napply;
         if (m.room > m.budget) m.room = m.budget;
         KL_TRY(correct_all(s, &c, &m, err));
-        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
+        const int asked = stats->stopped;
+        kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0]);
+        if (stats->stopped && !asked && s->opts->keeper) KL_TRY(kl_davidson_keep(s, &c, &m, err));
         const next then = decide(s, &c, &m);
         if (then == STOP) break;
         if (then == SEE_BELOW) {
@@ -624,7 +596,7 @@ out:
 }
 
 kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx,
-                            double *energy, kl_eig_stats *stats, kl_err *err)
+                            double *energy, double *residual, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h,
@@ -635,12 +607,13 @@ kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr 
                 .ld = kl_eig_stride(h->n),
                 .nroot = opts->nroot,
                 .nwant = opts->nroot,
+                .residual = residual,
                 .below = INFINITY};
     s.limit = basis_limit(opts, kl_linop_dim(h));
     s.nspare = spare_columns(opts, kl_linop_dim(h));
     KL_TRY(open(&s, err));
     if (opts->stay_below) KL_TRY(kl_eig_below(h, &s.below, err));
-    KL_TRY(load_starts(&s, x, ldx, err));
+    if (!opts->keeper || !opts->keeper->from) KL_TRY(load_starts(&s, x, ldx, err));
     KL_TRY(iterate(&s, err));
     for (int root = 0; root < s.nroot; root++) {
         KL_TRY(kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx), err));

@@ -13,17 +13,17 @@ int64_t kl_eig_work_doubles(const kl_eig_opts *opts, int64_t n)
 }
 
 kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy,
-                       kl_eig_stats *stats, kl_err *err)
+                       double *residual, kl_eig_stats *stats, kl_err *err)
 {
     const int64_t start = kl_prof_clock();
     *stats = (kl_eig_stats){0};
     if (h->n < 1)
         return kl_fail(err, KL_EINPUT, "eigensolver: a matrix of %lld rows; at least 1 is needed",
                        (long long)h->n);
-    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n)
+    if (opts->nroot < 1 || opts->nroot > h->n)
         return kl_fail(err, KL_EINPUT,
                        "eigensolver: %d roots of a matrix of %lld rows; 1 to %lld are allowed", opts->nroot,
-                       (long long)h->n, (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
+                       (long long)h->n, (long long)h->n);
     if (opts->max_basis != 0 && opts->max_basis < opts->nroot + 2)
         return kl_fail(err, KL_EINPUT,
                        "eigensolver: a basis of %d vectors for %d roots; at least %d are needed (0: chosen "
@@ -33,8 +33,8 @@ kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, in
         return kl_fail(err, KL_EINPUT, "eigensolver: tolerances %g and %g; 0 or more are allowed", opts->tol,
                        opts->tol_rel);
     const kl_status st = opts->solver == KL_SOLVER_LANCZOS
-                             ? kl_lanczos_solve(h, opts, x, ldx, energy, stats, err)
-                             : kl_davidson_solve(h, opts, x, ldx, energy, stats, err);
+                             ? kl_lanczos_solve(h, opts, x, ldx, energy, residual, stats, err)
+                             : kl_davidson_solve(h, opts, x, ldx, energy, residual, stats, err);
     stats->seconds_all = 1e-9 * (double)(kl_prof_clock() - start);
     return st;
 }

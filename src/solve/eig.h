@@ -5,10 +5,10 @@
 #include "solve/eigbase.h"
 
 /* In: x[nroot][ldx] start vectors (any scale; need not be orthogonal; a zero or dependent one is replaced by
-   a random one), device. Out: x orthonormal Ritz vectors, energy[nroot] ascending. Not converged is not an
-   error: look at stats. */
+   a random one), device. Out: x orthonormal Ritz vectors, energy[nroot] ascending, residual[nroot] |H x - E
+   x|. Not converged is not an error: look at stats. */
 kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy,
-                       kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;
+                       double *residual, kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;
 
 /* Doubles that kl_eig_solve allocates on the executor for vectors of length n; for estimates made
    beforehand. */

@@ -9,22 +9,33 @@ const char *const kl_line_name[KL_NLINE] = {"2: W = H V", "3: V^T w",    "4: sma
                                             "5: V y",     "6: residual", "10: correction",
                                             "12: V^T r",  "13: r - V s"};
 
-kl_status kl_eig_keep(const kl_eig_opts *opts, const kl_eig_stats *stats, kl_dptr x, int64_t ldx, kl_err *err)
-{
-    const kl_keeper *const k = opts->keeper;
-    if (!k || !(stats->stopped || k->due(k->self))) return KL_OK;
-    const double number = opts->before + stats->napply;
-    kl_keep out = {.nnumber = 1, .number = &number, .nvector = opts->nroot};
-    for (int i = 0; i < opts->nroot; i++) out.vector[i] = kl_dptr_at(x, i * ldx);
-    return k->write(k->self, &out, err);
-}
-
-kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual,
-                       kl_dptr x, int64_t ldx, kl_err *err)
+void kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual)
 {
     if (opts->step && !stats->stopped)
         stats->stopped = opts->step(opts->self, stats->napply, energy, residual) != 0;
-    return x.addr ? kl_eig_keep(opts, stats, x, ldx, err) : KL_OK;
+}
+
+int kl_eig_due(const kl_eig_opts *opts, const kl_eig_stats *stats)
+{
+    const kl_keeper *const k = opts->keeper;
+    return k && (stats->stopped || k->due(k->self));
+}
+
+void kl_eig_stats_list(kl_keep_list *l, kl_eig_stats *stats)
+{
+    kl_keep_int(l, &stats->napply);
+    kl_keep_int(l, &stats->nrestart);
+    kl_keep_int(l, &stats->converged);
+    kl_keep_int(l, &stats->stagnated);
+}
+
+kl_status kl_eig_refuse(const kl_keep *k, const char *solver, int nroot, kl_err *err)
+{
+    return kl_fail(
+        err, KL_EINPUT,
+        "%s: the %lld numbers and %d vectors kept are not those of a run on %d vectors; go on with the "
+        "same solver and number of states",
+        solver, (long long)k->nnumber, k->nvector, nroot);
 }
 
 kl_status kl_eig_below(const kl_linop *h, double *below, kl_err *err)

@@ -54,9 +54,8 @@ typedef struct kl_eig_opts {
     void *self; /* of the monitor: */
     /* lowest root; nonzero: stop; may be NULL */
     int (*step)(void *self, int napply, double energy, double residual);
-    int before; /* products made before, which the keeper is told together with those made now */
-    /* NULL, or gets the start vectors of a run that goes on: LOBPCG's between steps, the others' at
-       restarts */
+    /* NULL, or gets all that a run needs to go on to the same bits: between steps where the run is stopped,
+       and where that is due LOBPCG's between steps, the others' at restarts */
     const kl_keeper *keeper;
 } kl_eig_opts;
 
@@ -68,21 +67,19 @@ typedef struct kl_eig_stats {
        to be taken up again */
     int stopped;
     int stagnated; /* tol is below what this arithmetic can reach; the residual is the best there is */
-    double residual[16]; /* per root */
     double seconds_apply, seconds_all;
     double seconds_line[KL_NLINE]; /* with opts->lines */
 } kl_eig_stats;
 
-#define KL_MAX_ROOT 16
-
-/* Lets the keeper, if there is one, have x[nroot][ldx] when the run is stopped or it is due. */
-kl_status kl_eig_keep(const kl_eig_opts *opts, const kl_eig_stats *stats, kl_dptr x, int64_t ldx,
-                      kl_err *err) KL_MUST_CHECK;
-
-/* Solvers call it between steps: asks the monitor, and lets the keeper have x[nroot][ldx] (addr 0: not at
-   hand) when it is due. */
-kl_status kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual,
-                       kl_dptr x, int64_t ldx, kl_err *err) KL_MUST_CHECK;
+/* Solvers call it between steps: asks the monitor whether to stop. */
+void kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual);
+/* 1: the keeper, if there is one, is to get the solver's state now. */
+int kl_eig_due(const kl_eig_opts *opts, const kl_eig_stats *stats);
+/* What every solver keeps of its stats. */
+void kl_eig_stats_list(kl_keep_list *l, kl_eig_stats *stats);
+enum { KL_EIG_STATS = 4 };
+/* EINPUT: what is kept is no state of this solver in this run. */
+kl_status kl_eig_refuse(const kl_keep *k, const char *solver, int nroot, kl_err *err) KL_MUST_CHECK;
 
 /* What rounding alone leaves of a residual, in units of the largest |H v| seen. */
 #define KL_EIG_ROUNDING (4 * 2.220446049250313e-16)

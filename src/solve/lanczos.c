@@ -37,6 +37,7 @@ typedef struct solver {
     int k, top;       /* done vectors, and all of them */
     kl_ortho v;
     kl_dptr memory, spare;
+    double *goal, *told; /* [nroot] what residuals have to reach; those found, the caller's */
     double *host, *b, *y, *small, *theta, *coef; /* b, y, small: [limit][limit] */
 } solver;
 
@@ -69,17 +70,18 @@ static kl_status open(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t limit = s->limit, square = limit * limit;
-    KL_TRY(kl_alloc(&s->host, 3 * square + 3 * (limit + 1), KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s->host, 3 * square + 4 * (limit + 1), KL_MEM_WORK, err));
     s->b = s->host;
     s->y = s->b + square;
     s->small = s->y + square;
     s->theta = s->small + square;
     s->coef = s->theta + limit + 1;
+    s->goal = s->coef + limit + 1;
     KL_TRY(s->ex->vt.alloc(s->ex, (limit + s->nspare) * s->ld, &s->memory, err));
     s->spare = column(s, s->memory, s->limit);
     s->v = (kl_ortho){
         .c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->limit, .nplace = 1, .dev = s->memory},
-        .scratch = s->coef + limit + 1,
+        .scratch = s->goal + limit + 1,
         .h = s->h,
         .random = s->opts->seed};
 out:
@@ -143,7 +145,7 @@ out:
 }
 
 /* 3. Residual of a root. */
-static double residual(const solver *s, int root)
+static double root_residual(const solver *s, int root)
 {
     const int64_t limit = s->limit;
     const double *const y = s->y + root * limit;
@@ -209,55 +211,149 @@ static void restart(solver *s)
     s->stats->nrestart++;
 }
 
+/* What iterate() remembers from step to step. */
+typedef struct course {
+    double best, previous; /* the worst residual: at its smallest, and a step before */
+    int step, best_step;
+    int guard_step; /* < 0: no guard has been needed */
+    int confirmed; /* restarts at the last confirmation */
+    int have_goal; /* 1: s->goal is set */
+} course;
+
+/* ---- what is kept: where the run is stopped, or in the step behind a restart ---- */
+
+enum { MARK = 7003 };
+
+static int64_t kept_numbers(const solver *s, int top)
+{
+    return 4 + KL_EIG_STATS + KL_KEEP_BITS + 7 + s->nroot + (int64_t)top * top;
+}
+
+/* ORDER of the numbers. */
+static void list_state(solver *s, course *c, kl_keep_list *l)
+{
+    int mark = MARK;
+    kl_keep_int(l, &mark);
+    kl_keep_int(l, &s->nroot);
+    kl_keep_int(l, &s->top);
+    kl_keep_int(l, &s->k);
+    kl_eig_stats_list(l, s->stats);
+    kl_keep_bits(l, &s->v.random);
+    kl_keep_reals(l, 1, &c->best);
+    kl_keep_reals(l, 1, &c->previous);
+    kl_keep_int(l, &c->step);
+    kl_keep_int(l, &c->best_step);
+    kl_keep_int(l, &c->guard_step);
+    kl_keep_int(l, &c->confirmed);
+    kl_keep_int(l, &c->have_goal);
+    kl_keep_reals(l, s->nroot, s->goal);
+    for (int j = 0; j < s->top; j++) kl_keep_reals(l, s->top, s->b + (int64_t)j * s->limit);
+}
+
+static kl_status list_columns(const solver *s, kl_dptr **out, kl_err *err)
+{
+    const kl_status st = kl_alloc(out, s->top, KL_MEM_WORK, err);
+    for (int j = 0; j < s->top && st == KL_OK; j++) (*out)[j] = kl_ortho_at(&s->v, j);
+    return st;
+}
+
+static kl_status keep(solver *s, const course *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    course told = *c;
+    double *number = NULL;
+    kl_dptr *vector = NULL;
+    const int64_t n = kept_numbers(s, s->top);
+    KL_TRY(kl_alloc(&number, n, KL_MEM_WORK, err));
+    KL_TRY(list_columns(s, &vector, err));
+    list_state(s, &told, &(kl_keep_list){.at = number});
+    const kl_keep out = {.nnumber = n, .number = number, .nvector = s->top, .vector = vector};
+    KL_TRY(s->opts->keeper->write(s->opts->keeper->self, &out, err));
+out:
+    kl_free(&number);
+    kl_free(&vector);
+    return st;
+}
+
+static kl_status take_up(solver *s, course *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_keep *const from = s->opts->keeper->from;
+    const double *const f = from->number;
+    kl_dptr *vector = NULL;
+    if (from->nnumber < 4 || f[0] != MARK || f[1] != s->nroot || !(f[2] >= s->nroot && f[2] <= s->limit) ||
+        !(f[3] >= 1 && f[3] <= f[2]) || from->nvector != (int)f[2] ||
+        from->nnumber != kept_numbers(s, (int)f[2]))
+        return kl_eig_refuse(from, "Lanczos", s->nroot, err);
+    list_state(s, c, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
+    KL_TRY(list_columns(s, &vector, err));
+    KL_TRY(kl_keep_take(from, s->ex, s->n, s->top, vector, err));
+out:
+    kl_free(&vector);
+    return st;
+}
+
+/* 3. */
+static kl_status ritz_values(solver *s, course *c, double *worst, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats *const stats = s->stats;
+    const int64_t limit = s->limit;
+    for (int j = 0; j < s->k; j++) memcpy(s->y + j * limit, s->b + j * limit, (size_t)s->k * sizeof(double));
+    KL_TRY(kl_dense_eig(s->k, s->y, s->limit, s->theta, err));
+    *worst = 0.0;
+    stats->converged = 1;
+    for (int root = 0; root < s->nroot; root++) {
+        const double r = root_residual(s, root);
+        s->told[root] = r;
+        if (!c->have_goal) s->goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
+        *worst = fmax(*worst, r);
+        if (r > s->goal[root]) stats->converged = 0;
+    }
+    c->have_goal = 1;
+out:
+    return st;
+}
+
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats *const stats = s->stats;
     const int64_t limit = s->limit;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
-    double goal[KL_MAX_ROOT], best = INFINITY, previous = 0.0;
-    /* guard_step < 0: no guard has been needed */
-    int best_step = 0, have_goal = 0, guard_step = -1, confirmed = 0;
-    for (int step = 0;; step++) {
+    course c = {.best = INFINITY, .guard_step = -1};
+    int resumed = s->opts->keeper != NULL && s->opts->keeper->from != NULL, restarted = 0;
+    if (resumed) KL_TRY(take_up(s, &c, err));
+    for (;; c.step++, resumed = 0) {
         const int budget = max_apply - stats->napply;
         int count = s->top - s->k;
-        if (budget < count && have_goal) count = budget;
-        KL_TRY(expand(s, count, err));
-        for (int j = 0; j < s->k; j++)
-            memcpy(s->y + j * limit, s->b + j * limit, (size_t)s->k * sizeof(double));
-        KL_TRY(kl_dense_eig(s->k, s->y, s->limit, s->theta, err));
-
+        if (budget < count && c.have_goal) count = budget;
+        if (!resumed) KL_TRY(expand(s, count, err));
+        double worst;
+        KL_TRY(ritz_values(s, &c, &worst, err));
         /* 4. */
         const double norm_h = norm_seen(s), rounding = KL_EIG_ROUNDING * norm_h;
-        double worst = 0.0;
-        stats->converged = 1;
-        for (int root = 0; root < s->nroot; root++) {
-            const double r = residual(s, root);
-            stats->residual[root] = r;
-            if (!have_goal) goal[root] = fmax(s->opts->tol, s->opts->tol_rel * r);
-            worst = fmax(worst, r);
-            if (r > goal[root]) stats->converged = 0;
-        }
-        have_goal = 1;
-        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], (kl_dptr){0}, 0, err));
-        if (worst < 0.5 * best) {
-            best = worst;
-            best_step = step;
+        kl_eig_watch(s->opts, stats, s->theta[0], s->told[0]);
+        if ((stats->stopped || restarted) && kl_eig_due(s->opts, stats)) KL_TRY(keep(s, &c, err));
+        restarted = 0;
+        if (worst < 0.5 * c.best) {
+            c.best = worst;
+            c.best_step = c.step;
         }
         const int complete = s->k == kl_linop_dim(s->h), closed = s->top == s->k,
                   spent = stats->napply >= max_apply;
         const int stuck =
             !stats->converged &&
-            (worst <= rounding || (worst < 1e-12 * norm_h && step - best_step >= KL_EIG_STALL_STEPS));
+            (worst <= rounding || (worst < 1e-12 * norm_h && c.step - c.best_step >= KL_EIG_STALL_STEPS));
         /* Closed, or so nearly that the residual fell to nothing all at once. */
-        const int suspect =
-            closed || (step == 0 ? worst <= 64.0 * rounding : stats->converged && worst < 1e-6 * previous);
-        previous = worst;
-        if (guard_step < 0 && suspect) guard_step = s->opts->trust_start ? KL_EIG_GUARD_STEPS : 0;
-        const int guarded = guard_step < 0 || guard_step++ >= KL_EIG_GUARD_STEPS,
+        const int suspect = closed || (c.step == 0 ? worst <= 64.0 * rounding
+                                                   : stats->converged && worst < 1e-6 * c.previous);
+        c.previous = worst;
+        if (c.guard_step < 0 && suspect) c.guard_step = s->opts->trust_start ? KL_EIG_GUARD_STEPS : 0;
+        const int guarded = c.guard_step < 0 || c.guard_step++ >= KL_EIG_GUARD_STEPS,
                   settled = (stats->converged || stuck) && guarded;
         const int sure =
-            stats->nrestart - confirmed < KL_EIG_RECHECK_RESTARTS || max_apply - stats->napply < s->nroot;
+            stats->nrestart - c.confirmed < KL_EIG_RECHECK_RESTARTS || max_apply - stats->napply < s->nroot;
         if (complete || spent || (settled && sure)) {
             stats->stagnated = stuck;
             stats->stopped = 0;
@@ -265,7 +361,7 @@ static kl_status iterate(solver *s, kl_err *err)
         }
         if (stats->stopped) break;
         if (settled) {
-            confirmed = stats->nrestart;
+            c.confirmed = stats->nrestart;
             transform(s, s->nroot);
             take_spare(s, s->nroot);
             memset(s->b, 0, (size_t)(limit * limit) * sizeof(double));
@@ -277,7 +373,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int nopen = closed ? 1 : s->top - s->k;
         if (s->limit < kl_linop_dim(s->h) && s->top + (closed ? 1 : 0) + nopen > s->limit) {
             restart(s);
-            KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], stats->residual[0], s->v.c.dev, s->ld, err));
+            restarted = 1;
         }
         if (closed) {
             KL_TRY(kl_ortho_fresh(&s->v, s->top, err));
@@ -289,7 +385,7 @@ out:
 }
 
 kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy,
-                           kl_eig_stats *stats, kl_err *err)
+                           double *residual, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     solver s = {.h = h,
@@ -298,12 +394,15 @@ kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x
                 .stats = stats,
                 .n = h->n,
                 .ld = kl_eig_stride(h->n),
-                .nroot = opts->nroot};
+                .nroot = opts->nroot,
+                .told = residual};
     s.limit = basis_limit(opts, kl_linop_dim(h));
     s.nspare = spare_columns(opts, kl_linop_dim(h));
     KL_TRY(open(&s, err));
-    for (int j = 0; j < s.nroot; j++) s.ex->vt.copy(s.ex, s.n, kl_dptr_at(x, j * ldx), kl_ortho_at(&s.v, j));
-    KL_TRY(begin(&s, err));
+    const int resumed = opts->keeper != NULL && opts->keeper->from != NULL;
+    for (int j = 0; j < s.nroot && !resumed; j++)
+        s.ex->vt.copy(s.ex, s.n, kl_dptr_at(x, j * ldx), kl_ortho_at(&s.v, j));
+    if (!resumed) KL_TRY(begin(&s, err));
     KL_TRY(iterate(&s, err));
     for (int root = 0; root < s.nroot; root++) {
         KL_TRY(kl_ortho_ritz(&s.v, s.k, s.y + (int64_t)root * s.limit, kl_dptr_at(x, root * ldx), err));

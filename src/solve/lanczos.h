@@ -6,7 +6,7 @@
 
 /* As kl_eig_solve, whose checks of the arguments are done. */
 kl_status kl_lanczos_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, int64_t ldx, double *energy,
-                           kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;
+                           double *residual, kl_eig_stats *stats, kl_err *err) KL_MUST_CHECK;
 
 /* Columns of length n (as padded by the caller) that it allocates. */
 int kl_lanczos_columns(const kl_eig_opts *opts, int64_t n);

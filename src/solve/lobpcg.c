@@ -26,7 +26,7 @@ enum {
     STALL_STEPS = REFRESH_STEPS, /* one refresh at least may help */
     /* steps with random directions, where residuals stand still far from rounding */
     SHAKES = 4,
-    MOST = 3 * KL_MAX_ROOT
+    MOST = 3 * KL_LOBPCG_MOST
 };
 /* times rounding: residuals that stand still above that are held by the directions at hand, not by
    arithmetic */
@@ -43,15 +43,16 @@ typedef struct solver {
     int nb, nwant;
     int64_t n, ld;
     kl_dptr memory;
-    int nact, act[KL_MAX_ROOT];   /* columns of W in use */
-    int np, pcol[KL_MAX_ROOT];    /* columns of P in use */
+    int nact, act[KL_LOBPCG_MOST];   /* columns of W in use */
+    int np, pcol[KL_LOBPCG_MOST];    /* columns of P in use */
     /* 6. left all products of X, W and P in these two, [MOST][MOST], but for those of W and AW: */
     int known;
     /* of S and S, and of S and AS; column b of group X, W, P is number b, nb + b, 2 nb + b */
     double *kb, *ka;
     double waw;                   /* the only W . AW, taken with the product, */
     int has_waw;                  /* if so */
-    double theta[KL_MAX_ROOT], residual[KL_MAX_ROOT];
+    double theta[KL_LOBPCG_MOST], residual[KL_LOBPCG_MOST];
+    double *told;                 /* residuals, the caller's */
     double norm_h;
     /* the least element of the diagonal: preconditioners stay below it. Above, where random starts lie, they
        would lead to states close by instead of down */
@@ -200,7 +201,7 @@ out:
 static void update(solver *s, int k, const kl_dptr *v, const kl_dptr *av, int with_p, double *xx)
 {
     const int nb = s->nb, nin = 2 * k;
-    kl_dptr in[2 * MOST], out[5 * KL_MAX_ROOT];
+    kl_dptr in[2 * MOST], out[5 * KL_LOBPCG_MOST];
     /* of the new columns: their numbers, where they and their images are among the outputs; -1: to come */
     int number[MOST], at[MOST], image[MOST], n = 0;
     memcpy(in, v, (size_t)k * sizeof *in);
@@ -258,9 +259,9 @@ static kl_status refresh(solver *s, int keep_p, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nb = s->nb;
-    int number[KL_MAX_ROOT];
-    kl_dptr v[KL_MAX_ROOT], av[KL_MAX_ROOT];
-    double xx[KL_MAX_ROOT];
+    int number[KL_LOBPCG_MOST];
+    kl_dptr v[KL_LOBPCG_MOST], av[KL_LOBPCG_MOST];
+    double xx[KL_LOBPCG_MOST];
     kl_ortho o = {
         .c = {.ex = s->ex, .n = s->n, .ld = s->ld, .ndev = s->nb + 1, .nplace = 1, .dev = col(s, X, 0)},
         .scratch = s->dots,
@@ -334,7 +335,7 @@ static kl_status take_residuals(solver *s, double rounding, double *worst, kl_er
     *worst = 0.0;
     s->nact = 0;
     for (int b = 0; b < s->nb; b++) {
-        s->stats->residual[b] = s->residual[b];
+        s->told[b] = s->residual[b];
         if (!isfinite(s->residual[b]))
             KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b,
                            s->residual[b], s->stats->napply));
@@ -411,7 +412,7 @@ static kl_status advance(solver *s, course *c, const basis *t, kl_err *err)
 {
     kl_status st = KL_OK;
     const int nb = s->nb;
-    double xx[KL_MAX_ROOT], keep[KL_MAX_ROOT], drift = 0.0, sum = 0.0;
+    double xx[KL_LOBPCG_MOST], keep[KL_LOBPCG_MOST], drift = 0.0, sum = 0.0;
     memcpy(keep, s->residual, sizeof(keep));
     for (int b = 0; b < nb; b++) s->residual[b] = 0.0;
     for (int a = 0; a < s->nact; a++) s->residual[s->act[a]] = keep[s->act[a]] > 0.0 ? keep[s->act[a]] : 1.0;
@@ -435,14 +436,103 @@ out:
     return st;
 }
 
+/* ---- what is kept between two steps ---- */
+
+enum { MARK = 7002 };
+
+static int64_t kept_numbers(const solver *s)
+{
+    const int nb = s->nb;
+    return 4 + KL_EIG_STATS + 8 + 6 + 3 * nb + 2 * (3 * (int64_t)nb) * (3 * nb);
+}
+
+/* ORDER of the numbers. */
+static void list_state(solver *s, course *c, int *step, kl_keep_list *l)
+{
+    const int nb = s->nb;
+    int mark = MARK;
+    kl_keep_int(l, &mark);
+    kl_keep_int(l, &s->nb);
+    kl_keep_int(l, &s->nwant);
+    kl_keep_int(l, step);
+    kl_eig_stats_list(l, s->stats);
+    kl_keep_reals(l, 1, &c->best);
+    kl_keep_reals(l, 1, &c->last_theta);
+    kl_keep_int(l, &c->best_step);
+    kl_keep_int(l, &c->fresh);
+    kl_keep_int(l, &c->since_refresh);
+    kl_keep_int(l, &c->dropped);
+    kl_keep_int(l, &c->shaken);
+    kl_keep_int(l, &c->guard_until);
+    kl_keep_int(l, &s->known);
+    kl_keep_int(l, &s->has_waw);
+    kl_keep_int(l, &s->np);
+    kl_keep_reals(l, 1, &s->waw);
+    kl_keep_reals(l, 1, &s->norm_h);
+    kl_keep_reals(l, 1, &s->unit);
+    kl_keep_reals(l, nb, s->theta);
+    kl_keep_reals(l, nb, s->residual);
+    for (int i = 0; i < nb; i++) kl_keep_int(l, &s->pcol[i]);
+    for (int j = 0; j < 3 * nb; j++) {
+        kl_keep_reals(l, 3 * nb, s->kb + (int64_t)j * MOST);
+        kl_keep_reals(l, 3 * nb, s->ka + (int64_t)j * MOST);
+    }
+}
+
+/* X, AX, W, and the columns of P and AP in use. */
+static int list_columns(const solver *s, kl_dptr *out)
+{
+    static const int group[] = {X, AX, W};
+    int n = 0;
+    for (int g = 0; g < 3; g++)
+        for (int b = 0; b < s->nb; b++) out[n++] = col(s, group[g], b);
+    for (int a = 0; a < s->np; a++) {
+        out[n++] = col(s, P, s->pcol[a]);
+        out[n++] = col(s, AP, s->pcol[a]);
+    }
+    return n;
+}
+
+static kl_status keep(solver *s, const course *c, int step, kl_err *err)
+{
+    kl_status st = KL_OK;
+    course told = *c;
+    double *number = NULL;
+    kl_dptr vector[5 * KL_LOBPCG_MOST];
+    KL_TRY(kl_alloc(&number, kept_numbers(s), KL_MEM_WORK, err));
+    list_state(s, &told, &step, &(kl_keep_list){.at = number});
+    const int n = list_columns(s, vector);
+    const kl_keep out = {.nnumber = kept_numbers(s), .number = number, .nvector = n, .vector = vector};
+    KL_TRY(s->opts->keeper->write(s->opts->keeper->self, &out, err));
+out:
+    kl_free(&number);
+    return st;
+}
+
+static kl_status take_up(solver *s, course *c, int *step, kl_err *err)
+{
+    const kl_keep *const from = s->opts->keeper->from;
+    const double *const f = from->number;
+    kl_dptr vector[5 * KL_LOBPCG_MOST];
+    if (from->nnumber != kept_numbers(s) || f[0] != MARK || f[1] != s->nb || f[2] != s->nwant)
+        return kl_eig_refuse(from, "LOBPCG", s->nb, err);
+    list_state(s, c, step, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
+    int sound = s->np >= 0 && s->np <= s->nb;
+    for (int i = 0; sound && i < s->np; i++) sound = s->pcol[i] >= 0 && s->pcol[i] < s->nb;
+    if (!sound || list_columns(s, vector) != from->nvector) return kl_eig_refuse(from, "LOBPCG", s->nb, err);
+    return kl_keep_take(from, s->ex, s->n, from->nvector, vector, err);
+}
+
 static kl_status iterate(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : DEFAULT_APPLY;
     kl_eig_stats *const stats = s->stats;
     course c = {.best = INFINITY, .last_theta = INFINITY, .fresh = 1, .guard_until = -1};
-    KL_TRY(refresh(s, 0, err));
-    for (int step = 0;; step++) {
+    int first = 0;
+    if (s->opts->keeper && s->opts->keeper->from) KL_TRY(take_up(s, &c, &first, err));
+    else KL_TRY(refresh(s, 0, err));
+    for (int step = first;; step++) {
         const double rounding = KL_EIG_ROUNDING * s->norm_h;
         double worst;
         KL_TRY(take_residuals(s, rounding, &worst, err));
@@ -451,7 +541,8 @@ static kl_status iterate(solver *s, kl_err *err)
             c.best_step = step;
         }
         stats->converged = worst <= s->opts->tol;
-        KL_TRY(kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0], col(s, X, 0), s->ld, err));
+        kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0]);
+        if (kl_eig_due(s->opts, stats)) KL_TRY(keep(s, &c, step, err));
         const int exact = worst <= rounding, stuck = exact || step - c.best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
             /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside
@@ -500,7 +591,7 @@ out:
 }
 
 kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant, kl_dptr x, int64_t ldx,
-                          double *energy, kl_eig_stats *stats, kl_err *err)
+                          double *energy, double *residual, kl_eig_stats *stats, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t start = kl_prof_clock();
@@ -510,21 +601,22 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
                 .stats = stats,
                 .nb = opts->nroot,
                 .nwant = nwant,
+                .told = residual,
                 .n = h->n,
                 .ld = kl_eig_stride(h->n)};
     *stats = (kl_eig_stats){0};
     if (h->n < 1)
         return kl_fail(err, KL_EINPUT, "LOBPCG: a matrix of %lld rows; at least 1 is needed",
                        (long long)h->n);
-    if (opts->nroot < 1 || opts->nroot > KL_MAX_ROOT || opts->nroot > h->n || nwant < 1 ||
+    if (opts->nroot < 1 || opts->nroot > KL_LOBPCG_MOST || opts->nroot > h->n || nwant < 1 ||
         nwant > opts->nroot)
-        return kl_fail(err, KL_EINPUT,
-                       "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed", nwant,
-                       opts->nroot, (long long)h->n, (long long)(h->n < KL_MAX_ROOT ? h->n : KL_MAX_ROOT));
+        return kl_fail(
+            err, KL_EINPUT, "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed",
+            nwant, opts->nroot, (long long)h->n, (long long)(h->n < KL_LOBPCG_MOST ? h->n : KL_LOBPCG_MOST));
     if (!(opts->tol >= 0.0))
         return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
     const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1),
-                  ncoef = (int64_t)5 * KL_MAX_ROOT * 2 * MOST;
+                  ncoef = (int64_t)5 * KL_LOBPCG_MOST * 2 * MOST;
     KL_TRY(kl_alloc(&s.host, 7 * square + MOST + npair + ncoef, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&s.pair, npair, KL_MEM_WORK, err));
     s.sa = s.host;

@@ -126,9 +126,9 @@ static kl_status keep(solver *s, kl_dptr x, int now, kl_err *err)
 {
     const kl_keeper *const k = s->opts->keeper;
     if (!k || !(now || k->due(k->self))) return KL_OK;
-    kl_keep out = {.number = s->kept, .nvector = 2, .vector = {s->u, s->v}};
+    const kl_dptr vector[3] = {s->u, s->v, s->summing ? x : s->origin};
+    kl_keep out = {.number = s->kept, .nvector = s->summing || s->origin.addr ? 3 : 2, .vector = vector};
     out.nnumber = pack(s, s->kept);
-    if (s->summing || s->origin.addr) out.vector[out.nvector++] = s->summing ? x : s->origin;
     return k->write(k->self, &out, err);
 }
 
@@ -281,12 +281,11 @@ kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts,
     const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
     if (from) {
         KL_TRY(unpack(&s, from, err));
-        vt->copy(h->ex, h->n, from->vector[0], s.u);
-        vt->copy(h->ex, h->n, from->vector[1], s.v);
+        if (!x.addr && from->nvector > 2) KL_TRY(take_room(&s, &own, &x, err));
+        const kl_dptr to[3] = {s.u, s.v, x};
+        KL_TRY(kl_keep_take(from, h->ex, h->n, from->nvector, to, err));
     }
-    if (!x.addr && from && from->nvector > 2) KL_TRY(take_room(&s, &own, &x, err));
     if (from && from->nvector > 2) {
-        vt->copy(h->ex, h->n, from->vector[2], x);
         if (!s.summing || from->number[4] != 0.0) s.origin = x;
     }
     for (;;) {
@@ -341,11 +340,10 @@ static kl_status chain_keep(const solver *s, const kl_keeper *k, int done, doubl
     number[3] = s->nv;
     memcpy(number + CHAIN_FIXED, s->alpha, (size_t)done * sizeof(double));
     memcpy(number + CHAIN_FIXED + done, s->beta, (size_t)done * sizeof(double));
-    const kl_keep out = {.nnumber = CHAIN_FIXED + 2 * done,
-                         .number = number,
-                         .nvector = 2,
-                         .vector = {s->u, s->v},
-                         .n = {s->h->n, s->h->n}};
+    const kl_dptr vector[2] = {s->u, s->v};
+    const int64_t n[2] = {s->h->n, s->h->n};
+    const kl_keep out = {
+        .nnumber = CHAIN_FIXED + 2 * done, .number = number, .nvector = 2, .vector = vector, .n = n};
     st = k->write(k->self, &out, err);
 out:
     kl_free(&number);
@@ -354,7 +352,6 @@ out:
 
 static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, double *norm, kl_err *err)
 {
-    const kl_vtable *const vt = &s->h->ex->vt;
     const double *const f = from->number;
     if (from->nvector != 2 || from->nnumber < CHAIN_FIXED || !(f[0] >= 1 && f[0] <= m) ||
         from->nnumber != CHAIN_FIXED + 2 * (int64_t)f[0])
@@ -368,9 +365,8 @@ static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, do
     s->nv = f[3];
     memcpy(s->alpha, f + CHAIN_FIXED, (size_t)*done * sizeof(double));
     memcpy(s->beta, f + CHAIN_FIXED + *done, (size_t)*done * sizeof(double));
-    vt->copy(s->h->ex, s->h->n, from->vector[0], s->u);
-    vt->copy(s->h->ex, s->h->n, from->vector[1], s->v);
-    return KL_OK;
+    const kl_dptr to[2] = {s->u, s->v};
+    return kl_keep_take(from, s->h->ex, s->h->n, 2, to, err);
 }
 
 kl_status kl_recurrence_chain(const kl_linop *h, const kl_dptr vector[3], kl_recurrence_run *run, kl_err *err)

@@ -62,9 +62,10 @@ out:
 
 static kl_status read_run(const char *path, kl_err *err)
 {
-    kl_result_run run = {.part = take};
+    kl_result_run run = {.part = take, .count = INT32_MAX};
     const kl_status st = kl_result_read_run(path, &run, err);
     kl_free(&run.number);
+    kl_free(&run.n);
     return st;
 }
 
@@ -75,9 +76,13 @@ static kl_status read_ci(const char *path, kl_err *err)
     kl_ci_record record = {0};
     int nvec = 0;
     kl_status st = KL_OK;
+    kl_result_run run = {.part = take, .count = INT32_MAX};
     KL_TRY(kl_cifile_read(path, &record, err));
+    if (record.has_run) KL_TRY(kl_cifile_read_run(path, &run, err));
     KL_TRY(kl_cifile_vectors(path, 0, MOST, N, &nvec, x, err));
 out:
+    kl_free(&run.number);
+    kl_free(&run.n);
     kl_cifile_clear(&record);
     return st;
 }

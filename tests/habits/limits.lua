@@ -9,19 +9,17 @@ local COLUMNS, STRING = 110, 60
 local FILE, TEST_FILE, FUNCTION, PARAMETERS = 700, 1000, 100, 9
 
 -- What still breaks a limit, by file: "lines", "file", or the name of a function (its length, or its
--- parameters). Nothing is added here; what has been mended is taken out, which the test asks for in a line.
+-- parameters): kernels tuned by hand, whose compiled text would change. Nothing is added here; an exception
+-- that is not needed any more is a fault.
 local open = {
     ["cuda/kernels/gemm.cu"] = "producer",
     ["cuda/kernels/small.cu"] = "add",
-    ["gen/language.lua"] = "make_words",
     ["offload/fuse.c"] = "store tiles",
     ["offload/reduce.c"] = "columns",
     ["offload/tall.c"] = "combine_part dots2 dots_bare dots_flat",
     ["offload/tensor.c"] = "producer steps write_tile",
     ["offload/tensor_parts.h"] = "fetch_columns fetch_rows",
     ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
-    ["tests/device/test_device.c"] = "file",
-    ["tests/physics/test_dmrg.c"] = "file",
 }
 
 -- Lists of arguments that BLAS, LAPACK and cuSOLVER have, too: readers know their order.
@@ -172,7 +170,7 @@ for _, path in ipairs(files()) do
     end
     for key in pairs(excused) do
         if not found[key] then
-            print(("# %s: %s keeps its limit now: take it out of this test"):format(path, key))
+            faults[#faults + 1] = ("%s: %s keeps its limit now: take it out of this test"):format(path, key)
         end
     end
     table.sort(faults)

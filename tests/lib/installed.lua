@@ -68,6 +68,58 @@ for i = 6, #arg do
     end
 end
 
+-- The program as it is installed: a model of one's own with no compiler and no Lua to be found, its manual
+-- page, and completion where shells look for it.
+local program = root .. prefix .. "/bin/kronlat"
+local command = "dmrg %s/examples/ionic.lua --sites 8 --charge N_up=4 --charge N_dn=4 --output none --json"
+good, out = shell(("cd / && env -i PATH=/nonexistent HOME=%s %s " .. command):format(folder, program, source))
+local energy = tonumber(out:match '"energy": *(%-[%d%.]+)')
+local right = good and energy and math.abs(energy + 4.8205862301348) < 1e-8
+ok(right, "a model of one's own, no compiler and no Lua", out)
+local share = root .. prefix .. "/share"
+for _, file in ipairs { "man/man1/kronlat.1", "man/man1/kronlat-dmrg.1", "kronlat/models/hubbard.lua",
+    "bash-completion/completions/kronlat.bash", "zsh/site-functions/_kronlat",
+    "fish/vendor_completions.d/kronlat.fish" } do
+    local there = io.open(share .. "/" .. file)
+    if there then there:close() end
+    ok(there ~= nil, "installed: share/" .. file)
+end
+if shell "command -v man" then
+    good, out = shell(("MANPATH=%s/man man -P cat kronlat"):format(share))
+    ok(good and out:find "NAME" and out:find "kronlat", "man kronlat", out:sub(1, 200))
+end
+
+-- The CUDA module is looked for beside the library that is in use, wherever the program lies.
+local asks = [[
+#include <kronlat.h>
+#include <stdio.h>
+int main(void)
+{
+    kronlat_problem *p = NULL;
+    kronlat_result *r = NULL;
+    kronlat_error *const e = kronlat_error_create();
+    const int failed =
+        kronlat_problem_create("heisenberg", &p, e) || kronlat_problem_set(p, "sites", "4", e) ||
+        kronlat_problem_set(p, "exec", "cuda", e) || kronlat_problem_set(p, "charge", "Sz=0", e) ||
+        kronlat_ed(p, &r, e);
+    printf("%s", failed ? kronlat_error_message(e) : "found");
+}
+]]
+if kinds:find "shared" then
+    local file = assert(io.open(folder .. "/asks.c", "w"))
+    file:write(asks)
+    file:close()
+    local flags = ("$(%s --cflags --libs kronlat)"):format(config)
+    good, out = shell(("%s %s/asks.c -o %s/asks %s"):format(arg[6], folder, folder, flags))
+    ok(good, "a program that asks for CUDA is built", out)
+    local module = lib .. "/libkronlat-cuda.so"
+    local there = io.open(module)
+    if there then there:close() end
+    _, out = shell(("cd / && env -u KRONLAT_CUDA LD_LIBRARY_PATH=%s %s/asks"):format(lib, folder))
+    local absent = out:find("is not built into", 1, true)
+    ok(there and not absent or absent and out:find(lib, 1, true), "the CUDA module is looked for there", out)
+end
+
 -- Names: a list by hand, the header, and what both libraries show.
 local golden = lines(read(source .. "/tests/lib/symbols.txt"))
 local declared = {}

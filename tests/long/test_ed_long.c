@@ -21,8 +21,8 @@ static double lowest(const char *model, const char *variant, const char *lattice
     expect_eq(r.stop, KL_ED_CONVERGED);
     expect_true(r.nvector <= 4);
     print_message("%s: E0 = %.14g, %d products, %.2f s\n", j.name, r.energy[0], r.napply, r.seconds);
-    kl_ed_result_clear(&r);
     const double e = r.energy[0];
+    kl_ed_result_clear(&r);
     kl_ed_destroy(&ed);
     core_close(&j);
     return e;
@@ -101,6 +101,7 @@ static void test_derivative(void **state)
         all += value;
     }
     j.ex->vt.release(j.ex, &x);
+    kl_ed_result_clear(&r);
     kl_ed_destroy(&ed);
     core_close(&j);
     const double up = lowest("hubbard", "F=1/2", "cylinder:3x4", "U=4.001", 6, 6, 1e-13),

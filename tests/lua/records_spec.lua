@@ -237,4 +237,16 @@ describe("symbolic records", function()
         assert.are.equal(5, line)
         assert.is_truthy(string.find(why, "cut in more than 1048576 ways", 1, true), why)
     end)
+
+    -- 16 orbitals in momentum space, each term's adjoint being a term of its own
+    it("reads thousands of terms in a second or two", function()
+        local began = os.clock()
+        local out = assert(helper.lower('-- H\nsite(electron(1/2))\nconserve "each flavour"\n'
+            .. "for p = 0, 15 do for q = 0, 15 do for r = 0, 15 do\n  local s = (p + r - q) % 16\n"
+            .. "  if p ~= q and p ~= r and p ~= s and q ~= r and q ~= s and r ~= s then\n"
+            .. '    named({p .. "", q .. "", r .. "", s .. ""}, cdag_up(i)*c_up(j)*cdag_dn(k)*c_dn(l)/16)\n'
+            .. "  end\nend end end\n"))
+        assert.are.equal(3136, #out.terms)
+        assert.is_true(os.clock() - began < 5)
+    end)
 end)

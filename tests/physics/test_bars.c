@@ -6,7 +6,7 @@ static void test_bars_hold(void **state)
 {
     (void)state;
     for (int k = 0; k < NBARS; k += KL_TEST_WATCHED ? 5 : 1)
-        if (bars[k].quick) bars_check(&bars[k], 1e-8, 1 + (uint64_t)k % 3);
+        if (bars[k].quick) bars_check(&bars[k], KL_SITES_TWO, 1e-8, 1 + (uint64_t)k % 3);
 }
 
 /* A sector that is solved as a whole at the middle bond: "converged" is said of the state that is kept, whose
@@ -23,6 +23,7 @@ static void test_kept_state(void **state)
         {"hubbard", "F=1/2", "chain:6", "3,1,0,5,4,2", "U=4", "N_up=3 N_dn=3", -3.092565319505, 1e-11, 1},
         {"kondo", "S=1/2", "chain:6", NULL, "J=0.4", "N=5 Sz=1/2", -6.7409867657415, 1e-9, 2},
         {"kondo", "S=1/2", "chain:6", NULL, "J=0.4", "N=5 Sz=1/2", -6.7409867657415, 1e-7, 2},
+        {"hubbard", "F=1/2", "torus:5x2", NULL, "U=6", "N_up=4 N_dn=5", -6.8682742242685, 1e-9, 1},
     };
     (void)state;
     for (size_t k = 0; k < sizeof list / sizeof *list; k += KL_TEST_WATCHED ? 2 : 1) {
@@ -41,6 +42,52 @@ static void test_kept_state(void **state)
         core_close(&j);
     }
     core_no_memory();
+}
+
+/* The guard of a sector that is solved as a whole: the gap, and with it how good the state is. Gaps: `kronlat
+   ed`, and free fermions; 0 where two states agree to rounding. */
+static void test_whole_gap(void **state)
+{
+    static const struct {
+        const char *model, *variant, *lattice, *sets, *charge;
+        double gap;
+    } list[] = {
+        {"heisenberg", "S=1", "chain:10", NULL, "Sz=0", 0.1383309352945},
+        {"kondo", "S=1/2", "chain:6", "J=0.4", "N=5 Sz=1/2", 3.94503618e-3},
+        {"plain_ising", NULL, "chain:12", "g=0.3", NULL, 9.67222e-7},
+        {"plain_ising", NULL, "chain:12", "g=0.05", NULL, 0},
+        {"hubbard", "F=1/2", "ring:6", "U=6", "N_up=2 N_dn=3", 0},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k += KL_TEST_WATCHED ? 2 : 1) {
+        core_job j;
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+        core_run r = core_auto(1e-9, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
+        core_go(&j, &r);
+        kl_test_case("%s %s", j.name, list[k].sets ? list[k].sets : "");
+        expect_eq(r.res.stop, KL_STOP_CONVERGED);
+        if (list[k].gap > 0) {
+            expect_near(r.res.gap, list[k].gap, 1e-6 * list[k].gap + 1e-11);
+            expect_true(r.res.distance > 0 && r.res.distance < 0.1);
+            expect_true(r.res.unresolved == 0);
+        } else {
+            expect_true(r.res.distance == 1);
+            expect_true(r.res.unresolved < 1e-11 && r.res.error_estimate >= r.res.unresolved);
+        }
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
+/* The ordered Ising chain above and below a whole sector, to 1e-9: its two states lie 5.7e-6 apart. */
+static void test_near_degenerate(void **state)
+{
+    (void)state;
+    for (int k = 0; k < NBARS; k++)
+        if (strcmp(bars[k].model, "plain_ising") == 0 && bars[k].sets && strcmp(bars[k].sets, "g=0.5") == 0)
+            for (uint64_t seed = 1; seed <= (KL_TEST_WATCHED ? 1 : 2); seed++)
+                bars_check(&bars[k], KL_SITES_TWO, 1e-9, seed);
 }
 
 /* A schedule of one's own ends in a mixture of two states; the probe at its end sees the other one, and the
@@ -102,6 +149,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bars_hold),
         cmocka_unit_test(test_kept_state),
+        cmocka_unit_test(test_whole_gap),
+        cmocka_unit_test(test_near_degenerate),
         cmocka_unit_test(test_schedule_of_ones_own),
         cmocka_unit_test(test_from_a_mixture),
     };

@@ -240,6 +240,37 @@ static void test_known_energies(void **state)
     expect_eq(nfile, 7);
 }
 
+/* A run under way as version 0.1.0 wrote it: start vectors by irrep, and nothing else. */
+static void check_old_checkpoint(const char *path, const kl_ci_record *record)
+{
+    kl_err err;
+    kl_ci_record back;
+    int nvec;
+    double v[12], w[12];
+    for (int k = 0; k < 12; k++) v[k] = k + 0.25;
+    expect_ok(kl_cifile_write(path, record, NULL, &err), err);
+    const hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT),
+                group = H5Gcreate2(file, "vectors", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                space = H5Screate_simple(2, (const hsize_t[]){3, 4}, NULL),
+                set = H5Dcreate2(group, "3", H5T_IEEE_F64LE, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    assert_true(H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, v) >= 0);
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Gclose(group);
+    H5Fclose(file);
+    expect_ok(kl_checked_renew(path, &err), err);
+    expect_ok(kl_cifile_read(path, &back, &err), err);
+    expect_true(!back.finished && !back.has_run);
+    kl_cifile_clear(&back);
+    expect_ok(kl_cifile_vectors(path, 2, 16, 4, &nvec, w, &err), err);
+    expect_true(nvec == 3 && memcmp(v, w, sizeof v) == 0);
+    expect_ok(kl_cifile_vectors(path, 2, 2, 4, &nvec, w, &err), err);
+    expect_eq(nvec, 2);
+    expect_ok(kl_cifile_vectors(path, 0, 16, 4, &nvec, w, &err), err);
+    expect_eq(nvec, 0);
+    expect_refused(kl_cifile_vectors(path, 2, 16, 5, &nvec, w, &err), KL_EINPUT, err, "4 numbers");
+}
+
 /* Every space, excited roots included, irreps and not, against the oracle. */
 static void test_oracle(void **state)
 {
@@ -280,6 +311,54 @@ static void test_oracle(void **state)
             expect_eq(all, dim);
             expect_eq(r.nstate, dim < ROOTS ? dim : ROOTS);
             for (int k = 0; k < r.nstate; k++) expect_near(r.state[k].energy, wanted[k], 1e-10);
+            kl_ci_result_clear(&r);
+        }
+        kl_fcidump_destroy(&f);
+        free(o);
+    }
+}
+
+/* Any number of roots, all of a space too, by irreps and not; not one more. */
+static void test_many_roots(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *space;
+        int na, nb, pspace;
+    } mol[] = {{"lih-sto3g.fcidump", "full", 2, 1, 0},
+               {"h2o-sto3g.fcidump", "cisd", 5, 5, 0},
+               {"oh-uhf-sto3g.fcidump", "full", 5, 4, 30}};
+    for (size_t m = 0; m < sizeof(mol) / sizeof(*mol); m++) {
+        enum { MOST = 500 };
+        kl_err err;
+        kl_ci_result r;
+        double wanted[MOST];
+        oracle *o = oracle_read(mol[m].file);
+        kl_fcidump *f = load(mol[m].file);
+        const int full = strcmp(mol[m].space, "full") == 0;
+        uint32_t reference = 0;
+        for (int p = 0; p < 5; p++) reference |= UINT32_C(3) << (2 * p);
+        const int dim =
+            oracle_solve(o, mol[m].na, mol[m].nb, full ? ~UINT64_C(0) : 7, reference, wanted, MOST);
+        assert_true(dim > 40 && dim < MOST);
+        const int count[] = {17, 40, dim, dim + 1};
+        for (int c = 0; c < 4; c++) {
+            kl_ci_opts opts = ask(mol[m].space, count[c]);
+            opts.nelec = mol[m].na + mol[m].nb;
+            opts.ms2 = mol[m].na - mol[m].nb;
+            opts.have_ms2 = 1;
+            opts.pspace = mol[m].pspace;
+            kl_test_case("%s %s, %d of %d roots", mol[m].file, mol[m].space, count[c], dim);
+            if (count[c] > dim) {
+                char part[60];
+                snprintf(part, sizeof part, "has only %d determinants", dim);
+                expect_refused(kl_ci_run(f, ex, &opts, NULL, &r, &err), KL_EINPUT, err, part);
+                continue;
+            }
+            expect_ok(kl_ci_run(f, ex, &opts, NULL, &r, &err), err);
+            expect_true(r.converged);
+            expect_eq(r.nstate, count[c]);
+            for (int k = 0; k < r.nstate; k++) expect_near(r.state[k].energy, wanted[k], 1e-9);
             kl_ci_result_clear(&r);
         }
         kl_fcidump_destroy(&f);
@@ -715,23 +794,22 @@ static void test_threads_and_file(void **state)
             expect_true(a.block[g].ndet == back.r.block[g].ndet && a.block[g].nnz == back.r.block[g].nnz &&
                         a.block[g].facts.sparsity == back.r.block[g].facts.sparsity);
         kl_cifile_clear(&back);
-        /* A run under way: vectors of two irreps, one of them written anew. */
-        double v[12], w[12];
+        /* A run under way. */
+        double number[2] = {1.5, -3};
         int nvec;
-        for (int k = 0; k < 12; k++) v[k] = k + 0.25;
+        kl_result_run run = {.stage = 0, .nnumber = 2, .number = number}, got = {0};
         record.finished = 0;
-        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){2, 3, 4, v}, &err), err);
-        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){5, 1, 2, v}, &err), err);
-        expect_ok(kl_cifile_write(path, &record, &(kl_ci_vectors){5, 2, 2, v + 1}, &err), err);
-        expect_ok(kl_cifile_vectors(path, 2, 16, 4, &nvec, w, &err), err);
-        expect_true(nvec == 3 && memcmp(v, w, sizeof(v)) == 0);
-        expect_ok(kl_cifile_vectors(path, 5, 1, 2, &nvec, w, &err), err);
-        expect_true(nvec == 1 && memcmp(v + 1, w, 16) == 0);
-        expect_ok(kl_cifile_vectors(path, 0, 16, 4, &nvec, w, &err), err);
+        expect_ok(kl_cifile_write(path, &record, &run, &err), err);
+        expect_ok(kl_cifile_read_run(path, &got, &err), err);
+        expect_true(got.nnumber == 2 && memcmp(got.number, number, sizeof number) == 0 && got.nvector == 0);
+        kl_free(&got.number);
+        kl_free(&got.n);
+        expect_ok(kl_cifile_vectors(path, 0, 16, 4, &nvec, number, &err), err);
         expect_eq(nvec, 0);
-        expect_refused(kl_cifile_vectors(path, 2, 16, 5, &nvec, w, &err), KL_EINPUT, err, "4 numbers");
+        check_old_checkpoint(path, &record);
+        expect_ok(kl_cifile_write(path, &record, &run, &err), err);
         expect_ok(kl_cifile_read(path, &back, &err), err);
-        expect_true(!back.finished && back.r.nstate == 0);
+        expect_true(!back.finished && back.has_run && back.r.nstate == 0);
         kl_cifile_clear(&back);
         assert_true(truncate(path, 3000) == 0);
         expect_refused(kl_cifile_read(path, &back, &err), KL_EINPUT, err, path);
@@ -812,6 +890,7 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_energies),
                                        cmocka_unit_test(test_oracle),
                                        cmocka_unit_test(test_ways),
+                                       cmocka_unit_test(test_many_roots),
                                        cmocka_unit_test(test_hidden_symmetries),
                                        cmocka_unit_test(test_states),
                                        cmocka_unit_test(test_active),

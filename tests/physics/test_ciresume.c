@@ -1,180 +1,147 @@
-/* Configuration interaction that is stopped and goes on: with the vectors it had, and with irreps that were
-   done.
+/* Configuration interaction that is stopped, at any step or where a checkpoint is due, and goes on: to the
+   same bits.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ci_kit.h"
 #include "kl_test.h"
+#include "saver.h"
 
 #include "base/mem.h"
 #include "ci/ci.h"
 
-typedef struct interrupted {
-    int nstep, stop_at, nsave;
-    int64_t n;
-    int nvec;
-    double *x;
-} interrupted;
-
-static int count_step(void *self, int irrep, int napply, double energy, double residual)
+static int look(void *self, int irrep, int napply, double energy, double residual)
 {
-    interrupted *const k = self;
     (void)irrep, (void)napply, (void)energy, (void)residual;
-    return ++k->nstep >= k->stop_at;
+    return saver_stops(self);
 }
 
-static int always_due(void *self) { return self != NULL; }
-
-static kl_status save_here(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err)
+static int count(void *self, int irrep, int napply, double energy, double residual)
 {
-    interrupted *const k = self;
-    expect_eq(irrep, 0);
-    k->nvec = nvec;
-    k->n = n;
-    k->nsave++;
-    const kl_status st = kl_realloc(&k->x, n * nvec, KL_MEM_VECTOR, err);
-    if (st == KL_OK) memcpy(k->x, x, (size_t)(n * nvec) * sizeof(double));
-    return st;
-}
-
-static kl_status load_here(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err)
-{
-    interrupted *const k = self;
-    (void)irrep, (void)err;
-    *nvec = k->x == NULL ? 0 : k->nvec < most ? k->nvec : most;
-    expect_true(k->x == NULL || n == k->n);
-    if (k->x != NULL) memcpy(x, k->x, (size_t)(n * *nvec) * sizeof(double));
-    return KL_OK;
-}
-
-/* A run that is stopped and goes on comes to the same energies, with fewer products than one from the
-   beginning. */
-static void test_stop_and_go_on(void **state)
-{
-    (void)state;
-    kl_err err;
-    kl_fcidump *f = load("n2-sto3g.fcidump");
-    kl_ci_opts o = ask("cisdtq", 2);
-    kl_ci_result whole, part, rest;
-    interrupted k = {.stop_at = 9};
-    const kl_ci_monitor m = {
-        .self = &k, .step = count_step, .due = always_due, .save = save_here, .load = load_here};
-    o.irrep = 0;
-    o.tol = 1e-8;
-    o.max_basis = 6;
-    expect_ok(kl_ci_run(f, ex, &o, NULL, &whole, &err), err);
-    expect_ok(kl_ci_run(f, ex, &o, &m, &part, &err), err);
-    expect_true(part.stopped && part.nstate == 0 && k.nsave > 0 && k.x != NULL);
-    k.stop_at = 1000000;
-    expect_ok(kl_ci_run(f, ex, &o, &m, &rest, &err), err);
-    expect_true(!rest.stopped && rest.converged);
-    for (int i = 0; i < 2; i++) expect_near(rest.state[i].energy, whole.state[i].energy, 1e-11);
-    expect_true(rest.block[0].napply < whole.block[0].napply);
-    kl_free(&k.x);
-    kl_ci_result_clear(&whole);
-    kl_ci_result_clear(&part);
-    kl_ci_result_clear(&rest);
-    kl_fcidump_destroy(&f);
-}
-
-typedef struct kept_irreps {
-    int stop_at, nstep;
-    int nvec[8];
-    int64_t n[8];
-    double *x[8];
-} kept_irreps;
-
-static int stop_irreps(void *self, int irrep, int napply, double energy, double residual)
-{
-    kept_irreps *const k = self;
     (void)irrep, (void)napply, (void)energy, (void)residual;
-    return ++k->nstep >= k->stop_at;
-}
-
-static int never_due(void *self)
-{
-    (void)self;
+    ++*(int *)self;
     return 0;
 }
 
-static kl_status save_irrep(void *self, int irrep, int nvec, int64_t n, const double *x, kl_err *err)
+static void expect_same(const kl_ci_result *a, const kl_ci_result *b)
 {
-    kept_irreps *const k = self;
-    k->nvec[irrep] = nvec;
-    k->n[irrep] = n;
-    const kl_status st = kl_realloc(&k->x[irrep], n * nvec, KL_MEM_VECTOR, err);
-    if (st == KL_OK) memcpy(k->x[irrep], x, (size_t)(n * nvec) * sizeof(double));
-    return st;
+    expect_eq(a->nstate, b->nstate);
+    expect_eq(a->converged, b->converged);
+    for (int k = 0; k < a->nstate; k++) {
+        const kl_ci_state *const x = &a->state[k], *const y = &b->state[k];
+        expect_true(x->energy == y->energy && x->residual == y->residual);
+        expect_eq(memcmp(&x->s2, &y->s2, sizeof x->s2), 0); /* or both NAN */
+        expect_true(memcmp(x->leading, y->leading, sizeof(double) * (size_t)x->nleading) == 0);
+    }
+    for (int g = 0; g < 8; g++) {
+        expect_eq(a->block[g].napply, b->block[g].napply);
+        expect_true(a->block[g].residual == b->block[g].residual);
+    }
 }
 
-static kl_status load_irrep(void *self, int irrep, int most, int64_t n, int *nvec, double *x, kl_err *err)
+/* Stopped after `every' looks again and again, or at the `every'-th due checkpoint; until it arrives. */
+static int in_legs(const kl_fcidump *f, const kl_ci_opts *o, int every, int by_due, kl_ci_result *r)
 {
-    const kept_irreps *const k = self;
-    (void)err;
-    *nvec = k->nvec[irrep] < most ? k->nvec[irrep] : most;
-    expect_true(*nvec == 0 || n == k->n[irrep]);
-    if (*nvec > 0) memcpy(x, k->x[irrep], (size_t)(n * *nvec) * sizeof(double));
-    return KL_OK;
+    kl_err err;
+    saver s[2] = {{.ex = ex}, {.ex = ex}};
+    int legs = 0;
+    for (;; legs++) {
+        saver *const now = &s[legs % 2], *const before = &s[(legs + 1) % 2];
+        now->looks = by_due ? 0 : every;
+        now->countdown = by_due ? every : 0;
+        const kl_keeper keeper = {
+            .self = now, .due = saver_due, .write = saver_write, .from = legs > 0 ? &before->kept : NULL};
+        const kl_ci_monitor m = {.self = now, .step = look, .keeper = &keeper};
+        expect_ok(kl_ci_run(f, ex, o, &m, r, &err), err);
+        if (!r->stopped) break;
+        assert_true(legs < 500 && now->have);
+        kl_ci_result_clear(r);
+        saver_close(before);
+    }
+    for (int i = 0; i < 2; i++) saver_close(&s[i]);
+    return legs;
 }
 
-static int products(const kl_ci_result *r)
+static void test_same_bits(void **state)
 {
-    int sum = 0;
-    for (int g = 0; g < 8; g++) sum += r->block[g].napply;
-    return sum;
+    (void)state;
+    static const struct {
+        const char *file, *space;
+        int irrep, nroot, basis;
+        kl_solver solver;
+    } list[] = {{"n2-sto3g.fcidump", "cisdtq", 0, 2, 6, KL_SOLVER_DAVIDSON},
+                {"n2-sto3g.fcidump", "full", -1, 3, 0, KL_SOLVER_DAVIDSON},
+                {"oh-uhf-sto3g.fcidump", "cisd", -1, 2, 0, KL_SOLVER_DAVIDSON},
+                {"h6-chain-sto6g.fcidump", "full", 0, 3, 9, KL_SOLVER_LANCZOS}};
+    for (size_t c = 0; c < sizeof list / sizeof *list; c++) {
+        kl_err err;
+        kl_fcidump *f = load(list[c].file);
+        kl_ci_opts o = ask(list[c].space, list[c].nroot);
+        kl_ci_result whole, r;
+        int nlook = 0, resumed = 0;
+        const kl_ci_monitor counting = {.self = &nlook, .step = count};
+        o.irrep = list[c].irrep;
+        o.max_basis = list[c].basis;
+        o.solver = list[c].solver;
+        o.tol = 1e-8;
+        o.pspace = 10;
+        expect_ok(kl_ci_run(f, ex, &o, &counting, &whole, &err), err);
+        for (int every = 1; every < nlook; every += 1 + (KL_TEST_WATCHED ? 2 * every : every / 2)) {
+            kl_test_case("%s %s, stopped every %d of %d looks", list[c].file, list[c].space, every, nlook);
+            if (every == 1) continue; /* each leg looks at its first step again */
+            resumed += in_legs(f, &o, every, 0, &r);
+            expect_same(&whole, &r);
+            kl_ci_result_clear(&r);
+        }
+        for (int due = 1; due < 4; due++) {
+            kl_test_case("%s %s, checkpoint %d", list[c].file, list[c].space, due);
+            resumed += in_legs(f, &o, due, 1, &r);
+            expect_same(&whole, &r);
+            kl_ci_result_clear(&r);
+        }
+        expect_true(resumed > 2);
+        kl_ci_result_clear(&whole);
+        kl_fcidump_destroy(&f);
+    }
 }
 
-/* Irreps that were solved before a stop are not solved again; a run that is stopped again and again
-   arrives. */
-static void test_go_on_with_irreps(void **state)
+/* What another run kept. */
+static void test_foreign(void **state)
 {
     (void)state;
     kl_err err;
     kl_fcidump *f = load("n2-sto3g.fcidump");
-    kl_ci_opts o = ask("full", 2);
-    kl_ci_result whole, r;
-    kept_irreps count = {.stop_at = 1000000}, k = {0};
-    const kl_ci_monitor counting = {.self = &count, .step = stop_irreps}, m = {.self = &k,
-                                                                               .step = stop_irreps,
-                                                                               .due = never_due,
-                                                                               .save = save_irrep,
-                                                                               .load = load_irrep};
+    kl_ci_opts o = ask("cisdt", 2);
+    kl_ci_result r;
+    saver s = {.ex = ex, .looks = 6};
+    const kl_keeper keeper = {.self = &s, .due = saver_due, .write = saver_write};
+    kl_ci_monitor m = {.self = &s, .step = look, .keeper = &keeper};
+    o.irrep = 0;
+    o.tol = 1e-9;
     o.pspace = 10;
-    expect_ok(kl_ci_run(f, ex, &o, &counting, &whole, &err), err);
-    /* Close to the end: what is left costs a block of products for each irrep, in each stage, and little
-       more. */
-    k.stop_at = count.nstep - 3;
     expect_ok(kl_ci_run(f, ex, &o, &m, &r, &err), err);
-    expect_true(r.stopped);
-    int nvec = 0;
-    for (int g = 0; g < 8; g++) {
-        expect_true(k.nvec[g] >= 2); /* every irrep, and what the coarse stage had of it */
-        nvec += k.nvec[g];
+    assert_true(r.stopped && s.have);
+    kl_ci_result_clear(&r);
+    const kl_keeper again = {.self = &s, .due = saver_due, .write = saver_write, .from = &s.kept};
+    m = (kl_ci_monitor){.keeper = &again};
+    o.nroot = 7;
+    expect_refused(kl_ci_run(f, ex, &o, &m, &r, &err), KL_EINPUT, err, "roots");
+    o = ask("cisd", 2);
+    o.irrep = 0;
+    expect_refused(kl_ci_run(f, ex, &o, &m, &r, &err), KL_EINPUT, err, "this run needs");
+    o = ask("cisdt", 2);
+    o.irrep = 0;
+    o.pspace = 10;
+    for (int k = 0; k < 3; k++) {
+        const double was = s.number[k];
+        s.number[k] = 1e6;
+        if (k < 2) expect_refused(kl_ci_run(f, ex, &o, &m, &r, &err), KL_EINPUT, err, "kept are not those");
+        s.number[k] = was;
     }
-    kl_ci_result_clear(&r);
-    k.stop_at = 1000000;
-    expect_ok(kl_ci_run(f, ex, &o, &m, &r, &err), err);
-    expect_true(r.converged && products(&r) < 2 * nvec && 2 * products(&r) < products(&whole));
-    for (int i = 0; i < 2; i++) expect_near(r.state[i].energy, whole.state[i].energy, 1e-11);
-    kl_ci_result_clear(&r);
-    for (int g = 0; g < 8; g++) k.nvec[g] = 0;
-    /* Each leg is shorter than the run, and too short for all irreps at once. */
-    int legs = 0;
-    for (k.stop_at = count.nstep / 2; legs < 10; legs++) {
-        k.nstep = 0;
-        expect_ok(kl_ci_run(f, ex, &o, &m, &r, &err), err);
-        if (!r.stopped) break;
-        kl_ci_result_clear(&r);
-    }
-    expect_true(legs >= 1 && legs < 5 && r.converged);
-    for (int i = 0; i < 2; i++) expect_near(r.state[i].energy, whole.state[i].energy, 1e-11);
-    for (int g = 0; g < 8; g++) kl_free(&k.x[g]);
-    kl_ci_result_clear(&r);
-    kl_ci_result_clear(&whole);
+    saver_close(&s);
     kl_fcidump_destroy(&f);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_stop_and_go_on),
-                                       cmocka_unit_test(test_go_on_with_irreps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_same_bits), cmocka_unit_test(test_foreign)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }

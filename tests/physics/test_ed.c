@@ -436,6 +436,41 @@ static void test_all_states(void **state)
     core_no_memory();
 }
 
+/* Any number of states, all of a sector too, by the solvers that have no limit. */
+static void test_many_states(void **state)
+{
+    (void)state;
+    static const int count[] = {16, 17, 40, 252};
+    kl_err err = {""};
+    core_job j;
+    kl_ed *ed = NULL;
+    kl_ed_result all, r;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:10", NULL, "J=1 h=0.3");
+    expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
+    expect_ok(kl_ed_run(ed, &(kl_ed_opts){.solver = KL_ED_FULL, .nstate = 252}, NULL, NULL, &all, &err), err);
+    expect_eq(all.nstate, 252);
+    for (int solver = KL_ED_LANCZOS; solver <= KL_ED_DAVIDSON; solver++)
+        for (int c = 0; c < 4; c++) {
+            const kl_ed_opts opts = {.solver = (kl_ed_solver)solver, .nstate = count[c], .max_apply = 20000};
+            expect_ok(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), err);
+            kl_test_case("%s, %d states", kl_ed_solver_name[solver], count[c]);
+            expect_true(r.stop == KL_ED_CONVERGED || r.stop == KL_ED_STAGNATED);
+            expect_eq(r.nstate, count[c]);
+            for (int k = 0; k < r.nstate; k++) {
+                expect_near(r.energy[k], all.full[k], 1e-10);
+                expect_true(fabs(r.energy[k] - all.full[k]) <= fmax(r.error[k], 1e-13));
+                expect_true(r.multiplet[k] >= 1);
+            }
+            kl_ed_result_clear(&r);
+        }
+    const kl_ed_opts opts = {.solver = KL_ED_LOBPCG, .nstate = 17};
+    expect_refused(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), KL_EINPUT, err, "1 to 16");
+    kl_ed_result_clear(&all);
+    kl_ed_destroy(&ed);
+    core_close(&j);
+    core_no_memory();
+}
+
 /* Two states share the lowest energy: told by guard vectors also where only one is asked for. */
 static void test_multiplet(void **state)
 {
@@ -528,7 +563,7 @@ static void test_refusals(void **state)
                    err, "flavours");
     expect_ok(kl_ed_create(j.terms, (kl_qn){{0}}, KL_BIPARTITION_AUTO, j.ex, &ed, &err), err);
     kl_ed_result r;
-    expect_refused(kl_ed_run(ed, &(kl_ed_opts){.nstate = 17}, NULL, NULL, &r, &err), KL_EINPUT, err, "16");
+    expect_refused(kl_ed_run(ed, &(kl_ed_opts){.nstate = 0}, NULL, NULL, &r, &err), KL_EINPUT, err, "1 or");
     kl_ed_destroy(&ed);
     for (int64_t k = 1;; k++) {
         kl_mem_fail_after(k);
@@ -555,8 +590,8 @@ int main(void)
         cmocka_unit_test(test_energies),       cmocka_unit_test(test_one_state),
         cmocka_unit_test(test_known),          cmocka_unit_test(test_wide_diagonal),
         cmocka_unit_test(test_close_levels),   cmocka_unit_test(test_all_states),
-        cmocka_unit_test(test_multiplet),      cmocka_unit_test(test_large),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_many_states),    cmocka_unit_test(test_multiplet),
+        cmocka_unit_test(test_large),          cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

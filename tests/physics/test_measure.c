@@ -757,7 +757,11 @@ static void refuse_requests(const core_job *j)
                  {"overlap(no/such.h5)", "cannot be opened"},
                  {"", "expected"},
                  {"corr(Sz;Sz)", "product"},
-                 {"Sz,Sz", "1 operator"}};
+                 {"Sz,Sz", "1 operator"},
+                 {"Sp", "charge Sz by 1"},
+                 {"(Sp+Sm)/2", "0 in every sector"},
+                 {"corr(Sp,Sp)", "charge Sz by 2"},
+                 {"product(Sp@0,Sz@1)", "0 in every sector"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         kl_test_case("%s", wrong[i].text);
         expect_refused(kl_request_check(wrong[i].text, j->model, j->lat, &err),
@@ -792,7 +796,7 @@ static void test_requests(void **state)
                                "spectrum",
                                "energy",
                                "variance",
-                               "(Sp+Sm)/2",
+                               "corr((Sp+Sm)/2,Sp)",
                                "local(Sz/2)"};
     const int n = (int)(sizeof ask / sizeof *ask);
     for (int i = 0; i < n; i++) expect_ok(kl_request_check(ask[i], j.model, j.lat, &err), err);
@@ -816,7 +820,7 @@ static void test_requests(void **state)
                 {"spectrum/charges", 3, 7},
                 {"energy", 0, 0},
                 {"manifold/variance", 0, 0},
-                {"local/(Sp+Sm):2", 1, 8},
+                {"correlation/(Sp+Sm):2,Sp", 2, 8},
                 {"local/Sz:2", 1, 8}};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         const kl_measured *const m = find(r, want[i].name);

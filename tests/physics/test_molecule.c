@@ -6,6 +6,8 @@
 #include "core.h"
 #include "chem/molecule.h"
 #include "ci/ci.h"
+#include "ci/cioperator.h"
+#include "dmrg/tensors.h"
 #include "kl_test.h"
 
 /* The lowest energies of an irrep by configuration interaction. */
@@ -14,7 +16,11 @@ static int by_ci(const kl_fcidump *f, int irrep, int nroot, double *energy, int 
     kl_err err;
     kl_ci_result r;
     kl_ci_opts o = {.irrep = irrep, .nroot = nroot, .tol = 1e-8, .seed = 1};
+    kl_ci_plan plan;
     expect_ok(kl_ci_parse_space("full", &o, &err), err);
+    expect_ok(kl_ci_make_plan(f, &o, &plan, &err), err);
+    if (plan.ndet[irrep] < nroot) o.nroot = (int)plan.ndet[irrep];
+    kl_ci_plan_clear(&plan);
     expect_ok(kl_ci_run(f, ex, &o, NULL, &r, &err), err);
     const int n = r.nstate;
     for (int i = 0; i < n; i++) energy[i] = r.state[i].energy;
@@ -307,10 +313,86 @@ static void test_refused(void **state)
     kl_fcidump_destroy(&f);
 }
 
+/* <s| H |f> of the tensors of a Hamiltonian, s and f by position. */
+static double element(const kl_tensors *t, const int *s, const int *f)
+{
+    double row[400] = {1}, next[400];
+    for (int p = 0; p < t->nsite; p++) {
+        const kl_basis *const left = &t->bond[p], *const right = &t->bond[p + 1];
+        int l0 = 0;
+        memset(next, 0, sizeof next);
+        for (int64_t i = 0, at = -1; i < t->site[p].nblock; i++) {
+            const kl_tensor_block *const b = &t->site[p].block[i];
+            for (; at < b->left; at++) l0 = at < 0 ? 0 : l0 + left->dim[at];
+            if (b->state != s[p] || b->from != f[p]) continue;
+            int r0 = 0;
+            for (int k = 0; k < b->right; k++) r0 += right->dim[k];
+            for (int l = 0; l < left->dim[b->left]; l++)
+                for (int r = 0; r < right->dim[b->right]; r++)
+                    next[r0 + r] += row[l0 + l] * t->site[p].data[b->at + l * right->dim[b->right] + r];
+        }
+        memcpy(row, next, sizeof row);
+    }
+    return row[0];
+}
+
+/* H between determinants, with its signs: terms of DMRG as tensors, against products of configuration
+   interaction. */
+static void compare_elements(const char *file, int irrep)
+{
+    kl_err err;
+    kl_fcidump *f = load(file);
+    kl_molecule *m = molecule(f, "canonical", 0);
+    kl_tensors *t = NULL;
+    kl_ci_operator *op = NULL;
+    kl_ci_opts o = ask("full", 1);
+    int to[64], from[64], sign[2];
+    o.irrep = irrep;
+    expect_ok(kl_tensors_of_terms(m->terms, &t, &err), err);
+    expect_ok(kl_ci_operator_create(f, ex, &o, &op, &err), err);
+    const kl_linop *const h = &op->sector.op;
+    double *const x = calloc((size_t)(2 * h->n), sizeof *x), *const y = x + h->n, worst = 0, largest = 0;
+    kl_dptr dx = {0}, dy = {0};
+    expect_ok(ex->vt.alloc(ex, h->n, &dx, &err), err);
+    expect_ok(ex->vt.alloc(ex, h->n, &dy, &err), err);
+    for (int64_t j = 0; j < h->n; j += 1 + h->n / 4) {
+        memset(x, 0, (size_t)h->n * sizeof *x);
+        x[j] = 1;
+        expect_ok(ex->vt.upload(ex, dx, x, h->n, &err), err);
+        expect_ok(h->apply(h, 1, dx, h->n, dy, h->n, &err), err);
+        expect_ok(ex->vt.download(ex, y, dy, h->n, &err), err);
+        kl_ci_operator_at(op, j, from, &sign[0]);
+        expect_eq(kl_ci_operator_find(op, from), j);
+        for (int64_t i = 0; i < h->n; i++) {
+            kl_ci_operator_at(op, i, to, &sign[1]);
+            const double want = op->unit * sign[0] * sign[1] * y[i];
+            worst = fmax(worst, fabs(element(t, to, from) - want));
+            if (i != j) largest = fmax(largest, fabs(want));
+        }
+    }
+    expect_true(largest > 1e-3);
+    expect_near(worst, 0, 1e-11);
+    ex->vt.release(ex, &dx);
+    ex->vt.release(ex, &dy);
+    free(x);
+    kl_ci_operator_destroy(&op);
+    kl_tensors_destroy(&t);
+    kl_molecule_destroy(&m);
+    kl_fcidump_destroy(&f);
+}
+
+static void test_elements(void **state)
+{
+    (void)state;
+    compare_elements("lih-sto3g.fcidump", 0);
+    compare_elements("h6-chain-sto6g.fcidump", 0);
+    compare_elements("oh-uhf-sto3g.fcidump", 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files), cmocka_unit_test(test_random),
-                                       cmocka_unit_test(test_starts), cmocka_unit_test(test_threshold),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files),   cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_starts),  cmocka_unit_test(test_threshold),
+                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_elements)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }

@@ -146,7 +146,7 @@ static void test_runs(void **state)
 {
     (void)state;
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        double energy[KL_MAX_ROOT], *psi;
+        double energy[KL_MAX_STATE], *psi;
         int64_t n;
         tally sum = {0};
         kl_test_case("%s %s, case %d", cases[c].model, cases[c].lattice, (int)c);
@@ -166,7 +166,7 @@ static void test_bits(void **state)
     double *first = NULL;
     (void)state;
     for (int threads = 1; threads <= 3; threads += 2) {
-        double energy[KL_MAX_ROOT], *psi;
+        double energy[KL_MAX_STATE], *psi;
         int64_t n;
         tally sum = {0};
         run_case(&cases[CASE], threads, energy, &psi, &n, &sum);

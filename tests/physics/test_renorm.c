@@ -38,7 +38,7 @@ static void bench_open_wide(bench *b, int m, const char *model, const char *latt
     for (int c = 0; c < centre; c++) {
         const kl_solve_opts so = {.tol = 1e-10, .max_apply = 30};
         const kl_trunc_opts to = {.m = 1000, .nstate = nstate, .noise = 1e-3};
-        double energy[KL_MAX_ROOT];
+        double energy[KL_MAX_STATE];
         kl_eig_stats stats;
         kl_trunc_info info;
         expect_ok(kl_engine_solve(b->e, &so, energy, &stats, &err), err);

@@ -380,9 +380,54 @@ static void test_refusals(void **unused)
     expect_refused(kl_modelread_spin("nothing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err, "is unknown");
 }
 
+/* ---- one site at a time ---- */
+
+static void test_one_site(void **unused)
+{
+    static const struct {
+        const char *model, *lattice, *setting[2], *particles, *spin;
+        int sites, nstate;
+    } list[] = {{"heisenberg", "chain", {NULL}, NULL, "0", 30, 1},
+                {"heisenberg", "chain", {NULL}, NULL, "2", 30, 2},
+                {"hubbard", "chain", {"U=8", NULL}, "16", "1", 16, 1},
+                {"hubbard", "ladder:8x2", {"U=6", NULL}, "14", "0", 16, 1}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        kl_err err;
+        kl_exec *ex = NULL;
+        system_t s;
+        kl_dmrg_result r[2] = {{0}};
+        kl_qn target = kl_qn_zero();
+        open_system(&s, list[k].model, NULL, 1, list[k].lattice, list[k].sites, list[k].setting);
+        if (list[k].particles != NULL)
+            expect_ok(kl_qn_set(s.model, &target, "N", list[k].particles, &err), err);
+        expect_ok(kl_qn_set(s.model, &target, "S", list[k].spin, &err), err);
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        for (int one = 0; one < 2; one++) {
+            kl_state *state = NULL;
+            const kl_dmrg_opts o = {.strategy = k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R,
+                                    .sites = one ? KL_SITES_ONE : KL_SITES_TWO,
+                                    .nstate = list[k].nstate,
+                                    .target = target,
+                                    .accuracy = 1e-6,
+                                    .seed = 2};
+            expect_ok(kl_dmrg_run(s.terms, ex, &o, NULL, &state, &r[one], &err), err);
+            expect_true(r[one].stop == KL_STOP_CONVERGED && (r[one].row[r[one].nrow - 1].sites == 1) == one);
+            kl_state_destroy(&state);
+        }
+        kl_test_case("%s on %s, S = %s", list[k].model, list[k].lattice, list[k].spin);
+        for (int i = 0; i < list[k].nstate; i++)
+            expect_near(r[0].energy[i], r[1].energy[i], r[0].error_estimate + r[1].error_estimate);
+        for (int one = 0; one < 2; one++) kl_dmrg_result_clear(&r[one]);
+        kl_exec_close(&ex);
+        close_system(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels), cmocka_unit_test(test_random),
-                                       cmocka_unit_test(test_spectra), cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_spectra), cmocka_unit_test(test_one_site),
+                                       cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

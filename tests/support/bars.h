@@ -23,6 +23,7 @@ static const bars_case bars[] = {
     {"heisenberg", "S=1", "chain:64", NULL, NULL, "Sz=0", -88.48667423515, 1e-10, 1},
     {"heisenberg", "S=1", "chain:80", NULL, NULL, "Sz=0", -110.9104063039, 1e-9, 0},
     {"heisenberg", "S=1", "chain:100", NULL, NULL, "Sz=0", -138.9400861665, 1e-9, 0},
+    {"heisenberg", "S=1", "chain:128", NULL, NULL, "Sz=0", -178.18163922349, 2e-12, 0},
     {"heisenberg", "S=2", "chain:16", NULL, NULL, "Sz=0", -72.12301991999, 1e-10, 0},
     /* AKLT; beta = 1/3 is cut to ten digits */
     {"blbq", "S=1", "chain:24", NULL, NULL, "Sz=0", -46.0 / 3, 1e-8, 1},
@@ -42,6 +43,10 @@ static const bars_case bars[] = {
     /* two odd chains that hardly know of each other */
     {"coupled_chains", NULL, "ladder:11x2", NULL, "Jr=1e-4", "Sz=0", -9.2642664871017, 1e-12, 1},
     {"coupled_chains", NULL, "ladder:11x2", NULL, "Jr=1e-6", "Sz=0", -9.2641874033356, 1e-12, 0},
+    {"coupled_chains", NULL, "ladder:11x2", NULL, "Jr=0", "Sz=0", -9.2641866047192, 1e-12, 0},
+    /* rungs that make spins of one: edge spins, 0.11 and 0.05 apart */
+    {"coupled_chains", NULL, "ladder:10x2", NULL, "Jr=-2", "Sz=0", -12.054905723305, 1e-12, 1},
+    {"coupled_chains", NULL, "ladder:16x2", NULL, "Jr=-2", "Sz=0", -19.576468591474, 1e-11, 0},
     /* and others that sweeps find hard */
     {"kondo", "S=1/2", "chain:8", NULL, "J=0.2", "N=8", -9.54817978876, 1e-10, 0},
     {"kondo", "S=1/2", "chain:6", NULL, "J=0.4", "N=5 Sz=1/2", -6.7409867657415, 1e-12, 0},
@@ -55,15 +60,16 @@ static const bars_case bars[] = {
 enum { NBARS = sizeof bars / sizeof *bars };
 
 /* One run by the automatic schedule: its error bar holds, and what it calls converged is. */
-static void bars_check(const bars_case *c, double accuracy, uint64_t seed)
+static void bars_check(const bars_case *c, kl_sites sites, double accuracy, uint64_t seed)
 {
     core_job j;
     core_open(&j, core_model(c->model, c->variant), c->lattice, c->order, c->sets);
     core_run r = core_auto(accuracy, core_charge(j.model, c->charge), 1, KL_STRATEGY_AUTO);
     r.opts.seed = seed;
+    r.opts.sites = sites;
     core_go(&j, &r);
-    kl_test_case("%s %s to %g, seed %llu", j.name, c->sets ? c->sets : "", accuracy,
-                 (unsigned long long)seed);
+    kl_test_case("%s %s to %g, seed %llu, sites %s", j.name, c->sets ? c->sets : "", accuracy,
+                 (unsigned long long)seed, kl_sites_name[sites]);
     const double off = fabs(r.res.energy[0] - c->energy),
                  known = fmax(c->digits * fabs(c->energy), 1e-14 * fabs(c->energy));
     expect_true(off <= r.res.error_estimate + known);

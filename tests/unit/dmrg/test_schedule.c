@@ -119,6 +119,25 @@ static void test_gap(void **state)
     expect_true(near.tol < 0.1 * far.tol && near.max_apply == 6 * far.max_apply);
 }
 
+/* What weight left out explains of a change: by a slope that two steps before had alike, and by no other. */
+static void test_slope(void **state)
+{
+    (void)state;
+    for (int steady = 0; steady < 2; steady++) {
+        scene s;
+        begin(&s);
+        add(&s, 24, 3, -9.9, 1e-4, 0.4, 0.5);
+        add(&s, 24, 3, -9.99, 1e-5, 0.4, 0.5);
+        add(&s, 32, 1, -10 + 4e-4, 1e-6, NAN, NAN); /* 400 a weight */
+        add(&s, 56, 1, -10 + 4e-5, steady ? 1e-7 : 7e-7, NAN, NAN);
+        add(&s, 96, 1, -10 + 4e-6, 1e-8, NAN, NAN);
+        add(&s, 152, 1, -10 + 8e-9, 2e-11, NAN, NAN);
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        expect_eq(o.wait, steady ? KL_WAIT_NOTHING : KL_WAIT_CHANGE);
+        expect_near(o.change, steady ? 0 : 3.992e-6 - 1e-6, 1e-12);
+    }
+}
+
 /* What is missing decides what the next sweep does. */
 static void test_waits(void **state)
 {
@@ -161,6 +180,27 @@ static void test_waits(void **state)
     expect_eq(kl_schedule_unguarded(&s.plan, &s.res), 0);
 }
 
+/* Where nothing is waited for the whole bar is within the accuracy, with states that are not told apart. */
+static void test_whole_bar(void **state)
+{
+    scene s;
+    int ended = 0, close = 0;
+    (void)state;
+    for (double gap = 1e-9; gap < 1e-7; gap *= 1.3)
+        for (double left = 1e-11; left < 1e-8; left *= 1.4) {
+            open_with(&s, gap, 0.5);
+            add(&s, 96, 1, -9.9999999, left, NAN, NAN);
+            add(&s, 96, 1, -9.9999999 - left, left, NAN, NAN);
+            const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+            kl_test_case("gap %g, discarded %g", gap, left);
+            if (o.wait != KL_WAIT_NOTHING) continue;
+            expect_true(o.bar <= o.wanted * (1 + 1e-12));
+            ended++;
+            close += o.unresolved > 0 && o.bar > 0.8 * o.wanted;
+        }
+    expect_true(ended > 30 && close > 0);
+}
+
 /* Sweeps that carried unlike numbers of states make no line, and two energies equal to rounding none that is
    flat. */
 static void test_lines(void **state)
@@ -170,6 +210,9 @@ static void test_lines(void **state)
     open_with(&s, 0.4, 0.5);
     add(&s, 96, 1, -9.999901, 1e-8, NAN, NAN);
     kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.truncation, 1e-6 + 8 * 20 * 1e-8, 1e-9); /* 8 for each of 20 sites */
+    s.plan.nsite = 4;
+    o = kl_schedule_outlook(&s.plan, &s.res);
     expect_near(o.truncation, 1e-6 + 100 * 1e-8, 1e-9);
     begin(&s);
     for (int k = 0; k < 4; k++) add(&s, 24 + 8 * k, 1, -10, 1e-3, NAN, NAN);
@@ -230,8 +273,9 @@ static void test_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),   cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_lines),  cmocka_unit_test(test_probe), cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),       cmocka_unit_test(test_slope),
+        cmocka_unit_test(test_waits),  cmocka_unit_test(test_whole_bar), cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_probe),  cmocka_unit_test(test_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

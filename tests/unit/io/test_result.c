@@ -315,27 +315,25 @@ static void test_run_under_way(void **unused)
     parts p = {.n = (1 << 20) + 77};
     p.value = calloc((size_t)(2 * p.n), sizeof *p.value);
     for (int64_t i = 0; i < 2 * p.n; i++) p.value[i] = (double)(i % 1009) - 504.0;
-    kl_result_run run = {.stage = 2,
-                         .nnumber = 3,
-                         .number = number,
-                         .nvector = 2,
-                         .n = {p.n, p.n},
-                         .self = &p,
-                         .part = give_part};
+    int64_t length[2] = {p.n, p.n};
+    kl_result_run run = {
+        .stage = 2, .nnumber = 3, .number = number, .nvector = 2, .n = length, .self = &p, .part = give_part};
     f.result->finished = 0;
     expect_ok(kl_result_write_run(path, f.result, &run, &err), err);
     parts back = {.n = p.n, .value = calloc((size_t)(2 * p.n), sizeof(double))};
-    kl_result_run got = {.self = &back, .part = take_part};
+    kl_result_run got = {.self = &back, .part = take_part, .count = 2};
     expect_ok(kl_result_read_run(path, &got, &err), err);
     assert_true(got.stage == 2 && got.nnumber == 3 && got.nvector == 2 && got.n[0] == p.n && got.n[1] == p.n);
     assert_memory_equal(got.number, number, sizeof number);
     assert_memory_equal(back.value, p.value, sizeof(double) * (size_t)(2 * p.n));
     kl_free(&got.number);
+    kl_free(&got.n);
     run.n[1] = 33; /* of unequal length */
     expect_ok(kl_result_write_run(path, f.result, &run, &err), err);
     expect_ok(kl_result_read_run(path, &got, &err), err);
     assert_true(got.n[0] == p.n && got.n[1] == 33);
     kl_free(&got.number);
+    kl_free(&got.n);
     run.n[1] = p.n;
     /* A failed write leaves the file as it was; what is no number is refused. */
     p.broken = 1;
@@ -343,9 +341,10 @@ static void test_run_under_way(void **unused)
     got = (kl_result_run){0};
     expect_ok(kl_result_read_run(path, &got, &err), err);
     kl_free(&got.number);
+    kl_free(&got.n);
     p.broken = 2;
     expect_ok(kl_result_write_run(path, f.result, &run, &err), err);
-    got = (kl_result_run){.self = &back, .part = take_part};
+    got = (kl_result_run){.self = &back, .part = take_part, .count = 2};
     assert_int_equal(kl_result_read_run(path, &got, &err), KL_EINPUT);
     assert_non_null(strstr(err.text, "not finite"));
     assert_null(got.number);

@@ -1,45 +1,14 @@
 /* kronlat.h from outside: every call, wrong input with its line, results against exact energies and against
    each other, threads, and the caller's own solver.
    SPDX-License-Identifier: Apache-2.0 */
-#include "kl_test.h"
-#include "kronlat.h"
-
-#include "base/mem.h"
+#include "library_kit.h"
 
 #include <fenv.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-static kronlat_error *error;
-
-static void good_at(kronlat_status status, const char *file, int line)
-{
-    if (status != KRONLAT_OK) print_error("%s:%d: %s\n", file, line, kronlat_error_message(error));
-    assert_int_equal(status, KRONLAT_OK);
-}
-#define good(call) good_at(call, __FILE__, __LINE__)
-
-/* BAD_INPUT, with these words in the message. */
-static void bad(kronlat_status status, const char *words)
-{
-    assert_int_equal(status, KRONLAT_BAD_INPUT);
-    assert_int_equal(kronlat_error_status(error), KRONLAT_BAD_INPUT);
-    if (strstr(kronlat_error_message(error), words) == NULL)
-        fail_msg("'%s' is not in '%s'", words, kronlat_error_message(error));
-    assert_null(strchr(kronlat_error_message(error), '\n'));
-}
-
-static kronlat_problem *problem_of(const char *model, const char *const *set)
-{
-    kronlat_problem *p = NULL;
-    good(kronlat_problem_create(model, &p, error));
-    for (; *set != NULL; set += 2) good(kronlat_problem_set(p, set[0], set[1], error));
-    return p;
-}
 
 static kronlat_problem *heisenberg(const char *sites)
 {
@@ -52,20 +21,6 @@ static kronlat_problem *hubbard(const char *form)
     const char *const set[] = {"lattice", "ring:6",  "p", "U=4",  "charge", "N_up=3", "charge",
                                "N_dn=2",  "threads", "2", "form", form,     NULL};
     return problem_of("hubbard", set);
-}
-
-static int make_error(void **state)
-{
-    (void)state;
-    error = kronlat_error_create();
-    return error == NULL;
-}
-
-static int drop_error(void **state)
-{
-    (void)state;
-    kronlat_error_destroy(error);
-    return kl_mem_live_total() != 0;
 }
 
 /* ---------------------------------------------------------------- problems */
@@ -316,6 +271,26 @@ static void test_files(void **state)
     good(kronlat_result_load(NULL, path, &back, error));
     bad(kronlat_result_measure(back, "Sz", error), "no state");
     bad(kronlat_dmrg(p, back, &more, error), "no state");
+    /* the system that the file is of, and what the result says of it */
+    assert_string_equal(kronlat_result_text(back, "model"), "heisenberg");
+    assert_string_equal(kronlat_result_text(back, "lattice"), "chain");
+    assert_null(kronlat_result_text(back, "nothing"));
+    good(kronlat_result_array(back, "charge/Sz", NULL, NULL, &a, error));
+    assert_true(a[0] == 0);
+    good(kronlat_result_array(back, "parameter/J", NULL, NULL, &a, error));
+    assert_true(a[0] == 1);
+    int64_t shape[3];
+    good(kronlat_result_array(back, "site/xy", NULL, shape, &a, error));
+    assert_true(shape[0] == 8 && shape[1] == 2 && a[6] == 3 && a[7] == 0);
+    kronlat_result_destroy(back);
+    kronlat_problem *again = NULL;
+    good(kronlat_problem_create_result(path, &again, error));
+    good(kronlat_result_load(again, path, &back, error));
+    good(kronlat_result_measure(back, "Sz", error));
+    kronlat_problem_destroy(again);
+    assert_int_equal(kronlat_problem_create_result("/nonexistent/x.h5", &again, error), KRONLAT_IO);
+    assert_null(again);
+    assert_int_equal(kronlat_result_dimension(back), 0);
     kronlat_result_destroy(back);
     good(kronlat_result_save(r, path, error));
     assert_int_equal(kronlat_result_save(r, "/nonexistent/x.h5", error), KRONLAT_IO);
@@ -377,6 +352,7 @@ static void check_operator(kronlat_problem *p, int64_t dimension)
     good(kronlat_ed(p, &r, error));
     const double e = kronlat_result_energy(r, 0);
     assert_true(fabs(lowest(op, 10.0, 400, x, y) - e) < 1e-6);
+    assert_true(kronlat_result_dimension(r) == n);
     good(kronlat_result_vector(r, 0, n, x, error));
     good(kronlat_operator_apply(op, 1, x, n, y, n, error));
     double worst = 0, size = 0;
@@ -465,6 +441,21 @@ static void test_integrals(void **state)
     assert_true(fabs(s2[0]) < 1e-9);
     good(kronlat_result_array(r, "density_alpha", NULL, shape, &density, error));
     assert_true(shape[0] == 2 && shape[1] == 2 && fabs(density[0] + density[3] - 1) < 1e-9);
+    bad(kronlat_result_determinants(r, 0, NULL, NULL, NULL, NULL, error), "keeps no determinants");
+    kronlat_result_destroy(r);
+    /* the lowest state: a pair in orbital 0 or in orbital 1, with the ratio of the two-state problem */
+    kronlat_problem_keep_vectors(p, 1);
+    good(kronlat_ci(p, &r, error));
+    int64_t n;
+    const uint64_t *alpha, *beta;
+    const double *c;
+    double pair[2] = {0};
+    good(kronlat_result_determinants(r, 0, &n, &alpha, &beta, &c, error));
+    for (int64_t i = 0; i < n; i++)
+        if (alpha[i] == beta[i]) pair[alpha[i] - 1] = c[i];
+    assert_true(fabs(pair[0] * pair[0] + pair[1] * pair[1] - 1) < 1e-10);
+    assert_true(fabs(pair[1] / pair[0] - (exact - core - a) / k) < 1e-5);
+    bad(kronlat_result_determinants(r, 4, &n, NULL, NULL, NULL, error), "state 4");
     kronlat_result_destroy(r);
     bad(kronlat_dmrg(p, NULL, &r, error), "molecule");
     kronlat_problem_destroy(p);
@@ -482,6 +473,62 @@ static void test_integrals(void **state)
     kronlat_problem_destroy(p);
     p = heisenberg("4");
     bad(kronlat_problem_set_irreps(p, 2, irrep, error), "no integrals");
+    kronlat_problem_destroy(p);
+}
+
+/* H of a molecule for a solver of the caller's, in spaces with frozen orbitals and without a matrix. */
+static void check_molecule(const char *space, const char *frozen, const char *irrep, int64_t dimension)
+{
+    const char *const set[] = {"space", space, "frozen", frozen, "irrep", irrep, "residual", "1e-9", NULL};
+    kronlat_problem *p = NULL;
+    kronlat_operator *op = NULL;
+    kronlat_result *r = NULL;
+    int orbital[8];
+    good(kronlat_problem_create_fcidump(kl_test_data("h2o-sto3g.fcidump"), &p, error));
+    for (int k = 0; set[k] != NULL; k += 2) good(kronlat_problem_set(p, set[k], set[k + 1], error));
+    good(kronlat_operator_create(p, &op, error));
+    good(kronlat_ci(p, &r, error));
+    kronlat_problem_destroy(p); /* the operator lives on */
+    const int64_t n = kronlat_operator_dimension(op);
+    assert_int_equal(n, dimension);
+    assert_int_equal(kronlat_operator_sites(op), 7);
+    assert_int_equal(kronlat_operator_position(op, 6), 6);
+    assert_int_equal(kronlat_operator_position(op, 7), -1);
+    double *const x = calloc((size_t)(5 * n), sizeof *x), *const y = x + 2 * n, *const d = x + 4 * n;
+    good(kronlat_operator_diagonal(op, d, error));
+    for (int64_t i = 0; i < n; i += 1 + n / 11) {
+        const int64_t j = (i * 7 + 3) % n;
+        memset(x, 0, (size_t)(2 * n) * sizeof *x);
+        x[i] = x[n + j] = 1.0;
+        good(kronlat_operator_apply(op, 2, x, n, y, n, error));
+        assert_true(fabs(y[i] - d[i]) < 1e-11 && fabs(y[j] - y[n + i]) < 1e-11);
+        good(kronlat_operator_state(op, i, orbital, error));
+        int electrons = 0;
+        for (int k = 0; k < 7; k++) electrons += orbital[k] % 2 + orbital[k] / 2;
+        assert_int_equal(electrons, 10);
+        assert_int_equal(kronlat_operator_find(op, orbital), i);
+    }
+    orbital[0] = 4;
+    assert_int_equal(kronlat_operator_find(op, orbital), -1);
+    assert_true(fabs(lowest(op, -50.0, 1500, x, y) - kronlat_result_energy(r, 0)) < 1e-6);
+    free(x);
+    kronlat_operator_destroy(op);
+    kronlat_result_destroy(r);
+}
+
+static void test_molecule(void **state)
+{
+    (void)state;
+    kronlat_problem *p = NULL;
+    kronlat_operator *op = NULL;
+    check_molecule("full", "0", "1", 133);
+    check_molecule("cisd", "1", "1", 31);
+    check_molecule("cas:6,5", "0", "2", 24);
+    good(kronlat_problem_create_fcidump(kl_test_data("h2o-sto3g.fcidump"), &p, error));
+    bad(kronlat_operator_create(p, &op, error), "one irrep");
+    good(kronlat_problem_set(p, "irrep", "8", error));
+    bad(kronlat_operator_create(p, &op, error), "1 to 4");
+    assert_null(op);
     kronlat_problem_destroy(p);
 }
 
@@ -546,10 +593,10 @@ static void test_guest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_text),   cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_dmrg),     cmocka_unit_test(test_cancel), cmocka_unit_test(test_files),
-        cmocka_unit_test(test_operator), cmocka_unit_test(test_forms),  cmocka_unit_test(test_integrals),
-        cmocka_unit_test(test_threads),  cmocka_unit_test(test_guest),
+        cmocka_unit_test(test_settings), cmocka_unit_test(test_text),    cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_dmrg),     cmocka_unit_test(test_cancel),  cmocka_unit_test(test_files),
+        cmocka_unit_test(test_operator), cmocka_unit_test(test_forms),   cmocka_unit_test(test_integrals),
+        cmocka_unit_test(test_molecule), cmocka_unit_test(test_threads), cmocka_unit_test(test_guest),
     };
     return cmocka_run_group_tests(tests, make_error, drop_error);
 }

@@ -7,6 +7,8 @@
 #include "solve/recurrence.h"
 #include "solve/lobpcg.h"
 
+static double told[KL_LOBPCG_MOST]; /* residuals, by the run that was the last */
+
 /* ---------------------------------------------------------------- fused steps */
 
 static void test_fuse(void **state)
@@ -143,7 +145,7 @@ static kl_eig_stats solve_how(matrix *m, int how, int nb, int nwant, double tol,
     for (int64_t i = 0; i < m->n * nb; i++) x[i] = start ? start[i] : kl_test_uniform(&seed);
     kl_eig_stats stats;
     const kl_eig_opts opts = {.nroot = nb, .tol = tol, .max_apply = 4000 * nb, .seed = 3};
-    expect_ok(kl_lobpcg_solve(&h, &opts, nwant, (kl_dptr){(uintptr_t)x}, m->n, e, &stats, &err), err);
+    expect_ok(kl_lobpcg_solve(&h, &opts, nwant, (kl_dptr){(uintptr_t)x}, m->n, e, told, &stats, &err), err);
     double *d = calloc((size_t)m->n, sizeof *d);
     memcpy(d, m->d, (size_t)m->n * sizeof *d);
     for (int64_t i = 1; i < m->n; i++)
@@ -165,7 +167,7 @@ static kl_eig_stats solve_how(matrix *m, int how, int nb, int nwant, double tol,
             apply(&h, 1, (kl_dptr){(uintptr_t)(x + k * m->n)}, m->n, (kl_dptr){(uintptr_t)hx}, m->n, &err),
             err);
         for (int64_t i = 0; i < m->n; i++) left = hypot(left, hx[i] - e[k] * x[k * m->n + i]);
-        expect_near(left, stats.residual[k], 0.01 * stats.residual[k] + 1e-12 * size);
+        expect_near(left, told[k], 0.01 * told[k] + 1e-12 * size);
         if (k < nwant && stats.converged) expect_true(left <= 1.01 * tol + 1e-12 * size);
     }
     free(d), free(hx), free(flat);
@@ -218,7 +220,7 @@ static void test_hard(void **state)
         kl_test_case("tol 0");
         s = solve(&m, 3, 1, 0.0, NULL, 1e-12);
         expect_true(!s.converged && s.stagnated);
-        expect_true(s.residual[0] < 1e-12);
+        expect_true(told[0] < 1e-12);
         matrix_close(&m);
     }
     for (int nb = 1; nb <= 4; nb++) { /* on and on after convergence: it stays where it is */
@@ -230,7 +232,7 @@ static void test_hard(void **state)
         expect_true(s.stagnated);
         /* a cut cluster turns within itself, and where that stops is up to the rounding of the BLAS at
            hand */
-        for (int k = 0; k < nb; k++) expect_true(s.residual[k] < (nb < 4 ? 1e-5 : 1e-9));
+        for (int k = 0; k < nb; k++) expect_true(told[k] < (nb < 4 ? 1e-5 : 1e-9));
         matrix_close(&m);
     }
     for (int scale = -1; scale <= 1; scale++) { /* any unit */
@@ -316,7 +318,7 @@ static void test_stopped(void **state)
                                       .seed = 3,
                                       .self = &l,
                                       .step = kl_test_stop_at_look};
-            expect_ok(kl_lobpcg_solve(&h, &opts, 2, (kl_dptr){(uintptr_t)x}, N, e, &stats, &err), err);
+            expect_ok(kl_lobpcg_solve(&h, &opts, 2, (kl_dptr){(uintptr_t)x}, N, e, told, &stats, &err), err);
             if (stop == 0) {
                 whole = stats;
                 looks = l.look;
@@ -351,7 +353,7 @@ static void test_nan(void **state)
         for (int i = 0; i < 200; i++) x[i] = kl_test_uniform(&seed);
         kl_eig_stats stats;
         const kl_eig_opts opts = {.nroot = 2, .tol = 1e-9};
-        expect_refused(kl_lobpcg_solve(&h, &opts, 1, (kl_dptr){(uintptr_t)x}, 100, e, &stats, &err),
+        expect_refused(kl_lobpcg_solve(&h, &opts, 1, (kl_dptr){(uintptr_t)x}, 100, e, told, &stats, &err),
                        KL_ENOCONV, err, "finite");
         matrix_close(&m);
     }

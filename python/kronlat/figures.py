@@ -1,0 +1,189 @@
+"""The figures of `kronlat plot`, by matplotlib: a panel for each thing that a result tells.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from .result import Result
+
+Panel = Callable[["Axes"], None]
+
+_THERMAL = {"thermal/energy": "$E$", "thermal/heat": "$C$", "thermal/entropy": "$S$"}
+
+
+def _energies(r: Result) -> Panel:
+    energy = r["sweep/energy"]
+
+    def draw(ax: Axes) -> None:
+        above = energy - r.energy
+        shown = above > 1e-14 * abs(r.energy)
+        ax.semilogy(np.arange(1, len(energy) + 1)[shown], above[shown], "o-", ms=3)
+        ax.set(title="energy above the result", xlabel="sweep", ylabel="$E - E_0$")
+
+    return draw
+
+
+def _discarded(r: Result) -> Panel:
+    weight = r["sweep/discarded"]
+
+    def draw(ax: Axes) -> None:
+        sweeps = np.arange(1, len(weight) + 1)[weight > 0]
+        ax.semilogy(sweeps, weight[weight > 0], "o-", ms=3)
+        ax.set(title="discarded weight", xlabel="sweep", ylabel="weight")
+
+    return draw
+
+
+def _entropy(r: Result) -> Panel:
+    entropy = r["entropy/cut"]
+
+    def draw(ax: Axes) -> None:
+        ax.plot(np.arange(1, len(entropy) + 1), entropy, "o-", ms=3)
+        ax.set(title="entanglement entropy", xlabel="sites to the left of the cut", ylabel="$S$")
+
+    return draw
+
+
+def _levels(r: Result) -> Panel:
+    energy = r.energies
+
+    def draw(ax: Axes) -> None:
+        ax.errorbar(np.arange(len(energy)), energy - energy[0], yerr=r.errors, fmt="_", ms=14)
+        ax.set(title="energies above the lowest", xlabel="state", ylabel="$E_k - E_0$")
+
+    return draw
+
+
+def _is_plane(r: Result) -> bool:
+    """Whether the lattice has two directions."""
+    return "site/xy" in r and len(np.unique(r["site/xy"][:, 1])) > 1
+
+
+def _local(r: Result, name: str) -> Panel:
+    value, label = r[name], rf"$\langle${name.removeprefix('local/')}$\rangle$"
+
+    def line(ax: Axes) -> None:
+        ax.plot(np.arange(len(value)), value, "o-", ms=3)
+        ax.set(title=name.removeprefix("local/"), xlabel="site", ylabel=label)
+
+    def plane(ax: Axes) -> None:
+        x, y = r["site/xy"].T
+        largest = np.abs(value).max() or 1.0
+        signed = value.min() < 0
+        colours = dict(cmap="coolwarm" if signed else "viridis", vmin=-largest if signed else 0, vmax=largest)
+        dots = ax.scatter(x, y, s=200 * np.abs(value) / largest, c=value, **colours)
+        ax.figure.colorbar(dots, ax=ax, label=label)
+        ax.margins(0.15)
+        ax.set(title=f"{name.removeprefix('local/')}: areas", xlabel="$x$", ylabel="$y$", aspect="equal")
+
+    return plane if _is_plane(r) else line
+
+
+def _correlation(r: Result, name: str) -> Panel:
+    """From the middle site outwards, by distance."""
+    value = r[name]
+    n = len(value)
+    origin = n // 2
+    xy = r["site/xy"] if "site/xy" in r else np.stack([np.arange(n), np.zeros(n)], axis=1)
+    distance = np.linalg.norm(xy - xy[origin], axis=1)
+
+    def draw(ax: Axes) -> None:
+        for sign, marker in ((1, "o"), (-1, "s")):
+            at = (distance > 0) & (sign * value[origin] > 0)
+            ax.semilogy(distance[at], sign * value[origin][at], marker, ms=3, label="+" if sign > 0 else "-")
+        ax.legend(title="sign")
+        label = name.split("/", 1)[1].replace(",", "$_i$ ") + "$_j$"
+        ax.set(title=f"{label}, i = {origin}", xlabel="distance", ylabel="magnitude")
+
+    return draw
+
+
+def _structure(r: Result, name: str) -> Panel:
+    value = r[name]
+    title = "structure factor " + name.split("/", 1)[1]
+
+    def line(ax: Axes) -> None:
+        ax.plot(2 * np.arange(len(value)) / len(value), value, "o-", ms=3)
+        ax.set(title=title, xlabel=r"$q/\pi$", ylabel="$S(q)$")
+
+    def plane(ax: Axes) -> None:
+        image = ax.imshow(value.T, origin="lower", extent=(0, 2, 0, 2), aspect="auto", cmap="viridis")
+        ax.figure.colorbar(image, ax=ax, label="$S(q)$")
+        ax.set(title=title, xlabel=r"$q_x/\pi$", ylabel=r"$q_y/\pi$")
+
+    return line if value.ndim == 1 else plane
+
+
+def _spectral(r: Result, name: str) -> Panel:
+    omega, weight = r[name].T[:2]
+
+    def draw(ax: Axes) -> None:
+        ax.plot(omega, weight)
+        ax.set(title=name.split("/", 1)[1], xlabel=r"$\omega - E_0$", ylabel=r"$A(\omega)$")
+
+    return draw
+
+
+def _thermal(r: Result, name: str) -> Panel:
+    temperature = r["thermal/temperature"]
+    value, error = r[name].T[:2]
+
+    def draw(ax: Axes) -> None:
+        ax.plot(temperature, value)
+        ax.fill_between(temperature, value - error, value + error, alpha=0.3)
+        ax.set(title=name.split("/", 1)[1], xlabel="$T$", ylabel=_THERMAL.get(name, name.split("/", 1)[1]))
+
+    return draw
+
+
+_BY_NAME: dict[str, Callable[[Any, str], Panel]] = {
+    "local": _local,
+    "correlation": _correlation,
+    "connected": _correlation,
+    "structure": _structure,
+    "spectral": _spectral,
+    "thermal": _thermal,
+}
+
+
+def panels(r: Result) -> list[Panel]:
+    """Functions that draw into axes."""
+    found: list[Panel] = []
+    if len(r.energies) > 1:
+        found.append(_levels(r))
+    if "sweep/energy" in r and len(r["sweep/energy"]):
+        found += [_energies(r), _discarded(r)]
+    if "entropy/cut" in r:
+        found.append(_entropy(r))
+    for name in r:
+        maker = _BY_NAME.get(name.split("/")[0])
+        if maker is not None and name != "thermal/temperature" and getattr(r[name], "ndim", 0):
+            found.append(maker(r, name))
+    return found
+
+
+def overview(r: Result, columns: int = 2, width: float = 7.0) -> Figure:
+    """All panels; width in inches (3.4: one column of a journal, 7: two)."""
+    import matplotlib.pyplot as plt
+
+    drawn = panels(r)
+    if not drawn:
+        raise ValueError("the result has nothing to draw")
+    columns = min(columns, len(drawn))
+    rows = -(-len(drawn) // columns)
+    size = (width, 0.75 * width / columns * rows)
+    figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    for ax, draw in zip(axes.flat, drawn):
+        draw(ax)
+    for ax in axes.flat[len(drawn) :]:
+        ax.remove()
+    return figure

@@ -1,0 +1,158 @@
+"""A model with lattice, parameters, charges and options: what every method runs on.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, Mapping
+
+import numpy as np
+
+from ._c import call, create, ffi, lib, text
+from .lattice import Lattice
+
+if TYPE_CHECKING:
+    from .tensors import MPO
+
+
+def _handle(model: Any) -> Any:
+    """A kronlat_problem of a name, a file, the text of a model file, a Model or a Molecule."""
+    if hasattr(model, "_problem"):
+        return model._problem()
+    if isinstance(model, str) and "\n" in model:
+        return create("problem", "problem_create_text", b"model", text(model))
+    if isinstance(model, (str, os.PathLike)):
+        return create("problem", "problem_create", text(model))
+    raise TypeError(f"a model is a name, a file, a text, a Model or a Molecule, not {type(model).__name__}")
+
+
+def _word(value: Any) -> bytes:
+    """A value as job files write it."""
+    if isinstance(value, (bool, np.bool_)):
+        return b"true" if value else b"false"
+    if isinstance(value, Integral):
+        return text(int(value))
+    if isinstance(value, Real) and not isinstance(value, Fraction):
+        return text(repr(float(value)))
+    return text(value)
+
+
+class ResultFile:
+    """The system that a result file is of, in the place of a model."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = path
+
+    def _problem(self) -> Any:
+        return create("problem", "problem_create_result", text(self.path))
+
+
+class Problem:
+    """A Hamiltonian, the sector that is wanted, and options by their names in job files.
+
+    model: a name of `kronlat models`, a file, the text of a model file, a Model, or a Molecule.
+    lattice: "cylinder:8x4", a number of sites (a chain), a Lattice, or its bonds [bond][2].
+    params: {name: number, array by site or bond, or text}.
+    charges: {name: number, Fraction, "1/2" or "scan"}, or "scan".
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        lattice: Any = None,
+        params: Mapping[str, Any] | None = None,
+        charges: Mapping[str, Any] | str | None = None,
+        **options: Any,
+    ):
+        self._c = _handle(model)
+        self.model = model
+        self.lattice = lattice
+        if lattice is not None:
+            self._set_lattice(lattice)
+        for name, value in (params or {}).items():
+            self._set_parameter(name, value)
+        if isinstance(charges, str):
+            self.set("charge", charges)
+        else:
+            for name, value in (charges or {}).items():
+                self._set_charge(name, value)
+        for name, value in options.items():
+            self.set(name, value)
+
+    def set(self, option: str, value: Any) -> None:
+        """Sets one option; of a list, one after the other, and of a mapping NAME=VALUE. None: nothing."""
+        if isinstance(value, Mapping):
+            value = [f"{name}={entry}" for name, entry in value.items()]
+        entries = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        for entry in entries:
+            call("problem_set", self._c, text(option), _word(entry))
+
+    def _set_lattice(self, lattice: Any) -> None:
+        if isinstance(lattice, (str, os.PathLike)):
+            self.set("lattice", lattice)
+        elif isinstance(lattice, Integral):
+            self.set("sites", int(lattice))
+        else:
+            (lattice if isinstance(lattice, Lattice) else Lattice(lattice))._give_to(self._c)
+
+    def _set_parameter(self, name: str, value: Any) -> None:
+        if isinstance(value, (str, Fraction)):
+            self.set("parameter", f"{name}={value}")
+            return
+        array = np.atleast_1d(np.ascontiguousarray(value, dtype=float)).ravel()
+        call("problem_set_parameter", self._c, text(name), array.size, ffi.from_buffer("double[]", array))
+
+    def _set_charge(self, name: str, value: Any) -> None:
+        if isinstance(value, str):
+            self.set("charge", f"{name}={value}")
+            return
+        exact = Fraction(value).limit_denominator(1000)
+        if abs(exact - Fraction(value)) > Fraction(1, 10**12):
+            raise ValueError(f"charge {name} = {value} is no fraction")
+        call("problem_set_charge", self._c, text(name), exact.numerator, exact.denominator)
+
+    @property
+    def sites(self) -> int:
+        """Number of sites."""
+        out = ffi.new("int *")
+        call("problem_sites", self._c, out)
+        return out[0]
+
+    def _charges(self) -> tuple[list[str], list[int]]:
+        """Names and moduli (0: none) of the conserved charges."""
+        count, modulus, name = ffi.new("int *"), ffi.new("int *"), ffi.new("const char **")
+        call("problem_charges", self._c, count)
+        names, moduli = [], []
+        for c in range(count[0]):
+            call("problem_charge", self._c, c, name, ffi.NULL, ffi.NULL, modulus)
+            names.append(ffi.string(name[0]).decode())
+            moduli.append(modulus[0])
+        return names, moduli
+
+    @property
+    def charge_names(self) -> list[str]:
+        """Names of the conserved charges."""
+        return self._charges()[0]
+
+    def mpo(self) -> MPO:
+        """H as a matrix product operator, its constant included."""
+        from .tensors import mpo_of
+
+        return mpo_of(self)
+
+    def local_states(self, site: int = 0) -> list[str]:
+        """Names of a site's states, in the order in which vectors and tensors count them."""
+        count, name = ffi.new("int *"), ffi.new("const char **")
+        call("problem_site_dimension", self._c, site, count)
+        names = []
+        for state in range(count[0]):
+            call("problem_site_state", self._c, site, state, name)
+            names.append(ffi.string(name[0]).decode())
+        return names
+
+    def keep_vectors(self, keep: bool = True) -> None:
+        """Whether exact diagonalization keeps the states themselves."""
+        lib.kronlat_problem_keep_vectors(self._c, int(keep))

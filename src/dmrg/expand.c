@@ -1,0 +1,616 @@
+/* Bond expansion: see expand.h. Outline, for every wavefunction psi:
+     1. a few random columns Omega for each sector of the near side, and K_b = Omega^T (near operator b)
+     2. G = Omega^T H psi = sum over b of K_b psi (far operator b)^T, without what the known basis holds
+     3. singular values of G say which of its rows are worth a state; these, orthonormal to what is known
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/expand.h"
+#include "base/dense.h"
+#include "base/gemm.h"
+#include "base/mem.h"
+#include "base/par.h"
+#include "base/random.h"
+#include "dmrg/channel.h"
+#include "dmrg/sectorfill.h"
+#include "phase.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BESIDE = 2, /* rows of a sector's sketch beside its share of the states to add; */
+    BESIDE_FULL = 8, /* and where sectors are filled up */
+    CLEANINGS = 2 /* projections out of the known basis: one leaves rounding of what it takes away */
+};
+
+/* A sector of the far side and its partner on the near one. */
+typedef struct strip {
+    int near, far;
+    int rows;         /* of the sketch, of one wavefunction; 0: there is nothing to add */
+    int dim, known;   /* states of the enlarged block here; of the known basis */
+    int sec;          /* of the known basis, or -1 */
+    int64_t omega;    /* [near dimension x rows] */
+    int64_t g;        /* [nstate rows x dim] */
+    double *value, *vector; /* squared singular values, ascending, and vectors times them [dim x count] */
+    int count, taken;
+    int64_t e;        /* the states taken: [dim x taken] */
+    kl_status status;
+    kl_err error;
+} strip;
+
+typedef struct sketch {
+    kl_exec *ex;
+    const kl_expand_opts *o;
+    const kl_basis *near, *far;
+    int nstrip;
+    strip *strip; /* [sectors of the near side] */
+    int64_t nomega, ng, ne;
+    kl_dptr omega, k, g, e;
+    int64_t *kplace; /* [operators of the cut][turned 0, 1][near sectors]: of K, or -1 */
+    int64_t nk;
+    double *host; /* [ng] */
+} sketch;
+
+static int known_sector(const kl_isometry *iso, int c)
+{
+    for (int k = 0; k < iso->basis.nsec; k++)
+        if (iso->sec[k] == c) return k;
+    return -1;
+}
+
+/* How many rows each sector's sketch has, and where all of it lies. */
+static kl_status lay_out(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_layout *const lay = t->o->wave.layout;
+    const kl_isometry *const known = t->o->known.iso;
+    const int left = t->o->side == KL_LEFT;
+    t->nstrip = t->near->nsec;
+    KL_TRY(kl_alloc(&t->strip, t->nstrip, KL_MEM_WORK, err));
+    for (int e = 0; e < t->nstrip; e++) {
+        strip *const s = &t->strip[e];
+        *s = (strip){.near = e, .far = left ? lay->back[e] : lay->pair[e], .sec = -1};
+        if (s->far < 0) continue;
+        s->dim = t->far->dim[s->far];
+        s->sec = known_sector(known, s->far);
+        s->known = s->sec < 0 ? 0 : known->basis.dim[s->sec];
+        const int room = s->dim - s->known < t->near->dim[e] ? s->dim - s->known : t->near->dim[e];
+        const double share = (double)t->o->more * s->known / (double)known->basis.total;
+        s->rows = (t->o->full ? BESIDE_FULL : BESIDE) + (int)ceil(1.2 * share);
+        if (s->rows > room) s->rows = room;
+        s->omega = t->nomega;
+        s->g = t->ng;
+        t->nomega += (int64_t)t->near->dim[e] * s->rows;
+        t->ng += (int64_t)t->o->nstate * s->rows * s->dim;
+    }
+out:
+    return st;
+}
+
+/* 1. Omega. */
+static kl_status guess(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *host = NULL;
+    KL_TRY(kl_realloc(&host, t->nomega, KL_MEM_WORK, err));
+    /* of variance 1 */
+    for (int64_t i = 0; i < t->nomega; i++) host[i] = sqrt(3.0) * kl_random_at(t->o->seed, i);
+    KL_TRY(kl_exec_copy_in(t->ex, host, t->nomega, &t->omega, err));
+out:
+    kl_free(&host);
+    return st;
+}
+
+/* Sector that operator b of the near side, or its transpose, leads from into sector e. */
+static int source(const kl_bigop *g, int b, int turned, int e)
+{
+    const int n = g->enlarged->basis.nsec;
+    return turned ? g->dst[b * n + e] : g->src[b * n + e];
+}
+
+static int turns(const sketch *t, int b)
+{
+    const kl_bigop *const g = t->o->near;
+    return g->block->mpo->op[g->cut][b].self ? 0 : 1;
+}
+
+static kl_part turned_part(kl_part p)
+{
+    return (kl_part){p.col, p.ncol, p.row, p.nrow, p.ld, !p.dag, p.packed, p.off, p.coef};
+}
+
+/* 1. K of operator b into sector s->near: Omega^T times each of its parts. */
+static kl_status near_records(const sketch *t, const strip *s, int b, int turned, kl_batch *q, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_bigop *const g = t->o->near;
+    const int n = t->near->nsec, from = source(g, b, turned, s->near), high = t->near->dim[s->near];
+    const int64_t to = t->kplace[((int64_t)b * 2 + turned) * n + s->near],
+                  at = (int64_t)b * n + (turned ? s->near : from);
+    KL_TRY(kl_batch_open_group(q, to, (int64_t)s->rows * t->near->dim[from], err));
+    KL_TRY(kl_batch_reserve(q, g->first[at + 1] - g->first[at], err));
+    for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
+        const kl_part p = turned ? turned_part(g->part[i]) : g->part[i];
+        *kl_batch_push(q) = p.off < 0 ? (kl_rec){.kind = KL_REC_ADD,
+                                                 .ta = 1,
+                                                 .beta = 1,
+                                                 .at_a = KL_AT_X,
+                                                 .at_c = KL_AT_Y,
+                                                 .m = s->rows,
+                                                 .n = p.ncol,
+                                                 .lda = high,
+                                                 .ldc = s->rows,
+                                                 .a = s->omega + p.row,
+                                                 .c = to + (int64_t)p.col * s->rows,
+                                                 .alpha = p.coef}
+                                      : (kl_rec){.kind = KL_REC_GEMM,
+                                                 .ta = 1,
+                                                 .tb = p.dag,
+                                                 .beta = 1,
+                                                 .at_a = KL_AT_X,
+                                                 .at_b = (uint8_t)kl_bigop_at(g, &p),
+                                                 .at_c = KL_AT_Y,
+                                                 .m = s->rows,
+                                                 .n = p.ncol,
+                                                 .k = p.nrow,
+                                                 .lda = high,
+                                                 .ldb = p.ld,
+                                                 .ldc = s->rows,
+                                                 .a = s->omega + p.row,
+                                                 .b = p.off,
+                                                 .c = to + (int64_t)p.col * s->rows,
+                                                 .alpha = p.coef};
+    }
+    kl_batch_close_group(q, 0);
+out:
+    return st;
+}
+
+/* 1. All K that a segment of the wavefunction meets. */
+static kl_status compress(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_bigop *const near = t->o->near, *const far = t->o->far;
+    const int n = t->near->nsec;
+    kl_batch q;
+    kl_batch_init(&q);
+    KL_TRY(kl_alloc(&t->kplace, (int64_t)near->nop * 2 * n, KL_MEM_WORK, err));
+    for (int b = 0; b < near->nop; b++)
+        for (int turned = 0; turned <= 1; turned++)
+            for (int e = 0; e < n; e++) {
+                const strip *const s = &t->strip[e];
+                int64_t *const place = &t->kplace[((int64_t)b * 2 + turned) * n + e];
+                *place = -1;
+                if (turned > turns(t, b) || s->rows == 0) continue;
+                const int i = source(near, b, turned, e), j = source(far, b, turned, s->far);
+                if (i < 0 || j < 0 || t->strip[i].far != j) continue;
+                *place = t->nk;
+                KL_TRY(near_records(t, s, b, turned, &q, err));
+                t->nk += (int64_t)s->rows * t->near->dim[i];
+            }
+    q.zero = 1, q.nx = t->nomega, q.ny = t->nk;
+    kl_bigop_bases(near, &q);
+    if (t->nk > 0) {
+        KL_TRY(t->ex->vt.alloc(t->ex, t->nk, &t->k, err));
+        KL_TRY(kl_batch_run(&q, t->ex, t->omega, t->k, err));
+    }
+out:
+    kl_batch_clear(&q);
+    return st;
+}
+
+/* 2. The rows of wavefunction v, times one part of the far operator. */
+static kl_rec far_record(const sketch *t, const strip *s, kl_part p, int v)
+{
+    const int ld = t->o->nstate * s->rows;
+    const int64_t to = s->g + (int64_t)v * s->rows + (int64_t)p.row * ld;
+    if (p.off < 0)
+        return (kl_rec){.kind = KL_REC_ADD,
+                        .beta = 1,
+                        .at_a = KL_AT_WORK,
+                        .at_c = KL_AT_Y,
+                        .m = s->rows,
+                        .n = p.nrow,
+                        .lda = s->rows,
+                        .ldc = ld,
+                        .a = (int64_t)p.col * s->rows,
+                        .c = to,
+                        .alpha = p.coef};
+    return (kl_rec){.kind = KL_REC_GEMM,
+                    .tb = (uint8_t)!p.dag,
+                    .beta = 1,
+                    .at_a = KL_AT_WORK,
+                    .at_b = (uint8_t)kl_bigop_at(t->o->far, &p),
+                    .at_c = KL_AT_Y,
+                    .m = s->rows,
+                    .n = p.nrow,
+                    .k = p.ncol,
+                    .lda = s->rows,
+                    .ldb = p.ld,
+                    .ldc = ld,
+                    .a = (int64_t)p.col * s->rows,
+                    .b = p.off,
+                    .c = to,
+                    .alpha = p.coef};
+}
+
+/* 2. What operator b adds to the sketch of sector s->near, whose segment comes from sector `from`. */
+static kl_status product_records(const sketch *t, const strip *s, int b, int turned, kl_batch *q, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_bigop *const g = t->o->far;
+    const kl_mpo *const m = g->block->mpo;
+    const kl_cut_op *const o = &m->op[g->cut][b];
+    const int n = t->far->nsec, from = source(t->o->near, b, turned, s->near);
+    const int left = t->o->side == KL_LEFT, odd[2] = {o->odd, o->odd};
+    const kl_layout *const lay = t->o->wave.layout;
+    const strip *const x = &t->strip[from];
+    /* rows of the wavefunction, of its segment before and after */
+    const int row_from = left ? x->far : from, row_to = left ? s->far : s->near;
+    const kl_basis *const row = left ? t->far : t->near;
+    const double alpha = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[row_from])) *
+                         (turned ? kl_phase_adjoint(2, odd) : 1) *
+                         kl_channel_scalar(m, o, turned ? row_to : row_from, turned ? row_from : row_to, row);
+    const int64_t at = (int64_t)b * n + (turned ? s->far : x->far);
+    KL_TRY(kl_batch_reserve(q, t->o->nstate * (g->first[at + 1] - g->first[at] + 1), err));
+    for (int v = 0; v < t->o->nstate; v++) {
+        *kl_batch_push(q) = (kl_rec){.kind = KL_REC_GEMM,
+                                     .tb = (uint8_t)left,
+                                     .at_a = left ? KL_AT_RIGHT : KL_AT_LEFT,
+                                     .at_b = KL_AT_X,
+                                     .at_c = KL_AT_WORK,
+                                     .m = s->rows,
+                                     .n = x->dim,
+                                     .k = t->near->dim[from],
+                                     .lda = s->rows,
+                                     .ldb = row->dim[row_from],
+                                     .ldc = s->rows,
+                                     .a = t->kplace[((int64_t)b * 2 + turned) * t->near->nsec + s->near],
+                                     .b = v * lay->n + lay->off[row_from],
+                                     .alpha = alpha};
+        for (int64_t i = g->first[at]; i < g->first[at + 1]; i++)
+            *kl_batch_push(q) = far_record(t, s, turned ? turned_part(g->part[i]) : g->part[i], v);
+    }
+out:
+    return st;
+}
+
+/* 2. G. */
+static kl_status multiply(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = t->near->nsec;
+    kl_batch q;
+    kl_batch_init(&q);
+    for (int e = 0; e < n; e++) {
+        const strip *const s = &t->strip[e];
+        int64_t most = 0;
+        if (s->rows == 0) continue;
+        KL_TRY(kl_batch_open_group(&q, s->g, (int64_t)t->o->nstate * s->rows * s->dim, err));
+        for (int b = 0; b < t->o->near->nop; b++)
+            for (int turned = 0; turned <= 1; turned++) {
+                if (t->kplace[((int64_t)b * 2 + turned) * n + e] < 0) continue;
+                const strip *const x = &t->strip[source(t->o->near, b, turned, e)];
+                KL_TRY(product_records(t, s, b, turned, &q, err));
+                if (x->dim > most) most = x->dim;
+            }
+        kl_batch_close_group(&q, most * s->rows);
+    }
+    q.zero = 1, q.nx = t->o->wave.layout->n * t->o->nstate, q.ny = t->ng;
+    kl_bigop_bases(t->o->far, &q);
+    q.base[t->o->side == KL_LEFT ? KL_AT_RIGHT : KL_AT_LEFT] = t->k;
+    KL_TRY(t->ex->vt.alloc(t->ex, t->ng, &t->g, err));
+    KL_TRY(kl_batch_run(&q, t->ex, t->o->wave.psi, t->g, err));
+out:
+    kl_batch_clear(&q);
+    return st;
+}
+
+/* One product of the two that take the known basis B out of columns A: WORK = B^T A, A -= B WORK; or out of
+   rows, A^T in A's place. */
+static void push_clean(const sketch *t, const strip *s, int rows, int count, int64_t at, kl_batch *q)
+{
+    const int ld = rows ? count : s->dim, known = s->known;
+    const int64_t b = t->o->known.iso->off[s->sec];
+    *kl_batch_push(q) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .ta = 1,
+                                 .tb = (uint8_t)rows,
+                                 .at_a = KL_AT_LEFT,
+                                 .at_b = KL_AT_X,
+                                 .at_c = KL_AT_WORK,
+                                 .m = known,
+                                 .n = count,
+                                 .k = s->dim,
+                                 .lda = s->dim,
+                                 .ldb = ld,
+                                 .ldc = known,
+                                 .a = b,
+                                 .b = at,
+                                 .alpha = 1};
+    *kl_batch_push(q) = rows ? (kl_rec){.kind = KL_REC_GEMM,
+                                        .ta = 1,
+                                        .tb = 1,
+                                        .beta = 1,
+                                        .at_a = KL_AT_WORK,
+                                        .at_b = KL_AT_LEFT,
+                                        .at_c = KL_AT_Y,
+                                        .m = count,
+                                        .n = s->dim,
+                                        .k = known,
+                                        .lda = known,
+                                        .ldb = s->dim,
+                                        .ldc = ld,
+                                        .b = b,
+                                        .c = at,
+                                        .alpha = -1}
+                             : (kl_rec){.kind = KL_REC_GEMM,
+                                        .beta = 1,
+                                        .at_a = KL_AT_LEFT,
+                                        .at_b = KL_AT_WORK,
+                                        .at_c = KL_AT_Y,
+                                        .m = s->dim,
+                                        .n = count,
+                                        .k = known,
+                                        .lda = s->dim,
+                                        .ldb = known,
+                                        .ldc = ld,
+                                        .a = b,
+                                        .c = at,
+                                        .alpha = -1};
+}
+
+/* Takes the known basis out of all rows of G, or out of all columns of E. */
+static kl_status clean(sketch *t, int rows, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = rows ? t->ng : t->ne;
+    const kl_dptr data = rows ? t->g : t->e;
+    kl_dptr copy = {0};
+    kl_batch q;
+    kl_batch_init(&q);
+    for (int e = 0; e < t->nstrip; e++) {
+        const strip *const s = &t->strip[e];
+        const int count = rows ? t->o->nstate * s->rows : s->taken;
+        const int64_t at = rows ? s->g : s->e;
+        if (count == 0 || s->known == 0) continue;
+        KL_TRY(kl_batch_open_group(&q, at, (int64_t)count * s->dim, err));
+        KL_TRY(kl_batch_reserve(&q, 2, err));
+        push_clean(t, s, rows, count, at, &q);
+        kl_batch_close_group(&q, (int64_t)s->known * count);
+    }
+    if (q.ngroup == 0) goto out;
+    KL_TRY(t->ex->vt.alloc(t->ex, n, &copy, err));
+    t->ex->vt.copy(t->ex, n, data, copy);
+    q.nx = q.ny = n;
+    q.base[KL_AT_LEFT] = t->o->known.data;
+    KL_TRY(kl_batch_run(&q, t->ex, copy, data, err));
+out:
+    kl_batch_clear(&q);
+    t->ex->vt.release(t->ex, &copy);
+    return st;
+}
+
+/* Eigenvectors of G G^T, largest last: squares are good enough to choose by, and the states are made
+   orthonormal afterwards. */
+static kl_status decompose(const sketch *t, strip *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *gram = NULL;
+    const int rows = t->o->nstate * s->rows;
+    const double *const g = t->host + s->g;
+    s->count = rows;
+    KL_TRY(kl_alloc(&s->value, rows, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&s->vector, (int64_t)rows * s->dim, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&gram, (int64_t)rows * rows, KL_MEM_WORK, err));
+    kl_gemm_choose(NULL)(0, 1, rows, rows, s->dim, 1.0, g, rows, g, rows, 0.0, gram, rows);
+    KL_TRY(kl_dense_eig(rows, gram, rows, s->value, err));
+    kl_gemm_choose(NULL)(1, 0, s->dim, rows, rows, 1.0, g, rows, gram, rows, 0.0, s->vector, s->dim);
+out:
+    kl_free(&gram);
+    return st;
+}
+
+static void decompose_task(void *self, int64_t i, int thread)
+{
+    const sketch *const t = self;
+    strip *const s = &t->strip[i];
+    (void)thread;
+    if (s->rows > 0) s->status = decompose(t, s, &s->error);
+}
+
+typedef struct candidate {
+    double w;
+    int strip;
+} candidate;
+
+static int by_weight(const void *pa, const void *pb)
+{
+    const candidate *const a = pa, *const b = pb;
+    if (a->w != b->w) return a->w < b->w ? 1 : -1;
+    return a->strip - b->strip;
+}
+
+/* States that the sketch of a sector has to give. */
+static int there_are(const strip *s)
+{
+    const int most = s->dim - s->known < s->count ? s->dim - s->known : s->count;
+    int n = 0;
+    while (n < most && s->value[s->count - 1 - n] > 0) n++;
+    return n;
+}
+
+/* Further states of the sectors that are expanded, up to whole tiles as far as there are some. Returns how
+   many. */
+static int fill(sketch *t)
+{
+    int added = 0;
+    for (int e = 0; e < t->nstrip; e++) {
+        strip *const s = &t->strip[e];
+        if (s->taken == 0) continue;
+        const int all = s->known + s->taken, most = s->known + there_are(s);
+        int to = all;
+        for (int unit = kl_sector_unit(all); to == all && unit > 1; unit /= 2)
+            if ((all + unit - 1) / unit * unit <= most) to = (all + unit - 1) / unit * unit;
+        added += to - all;
+        s->taken = to - s->known;
+    }
+    return added;
+}
+
+/* 3. How many states of each sector are taken, those of the largest weight of all. */
+static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    candidate *c = NULL;
+    int64_t n = 0;
+    KL_TRY(kl_realloc(&t->host, t->ng, KL_MEM_WORK, err));
+    KL_TRY(t->ex->vt.download(t->ex, t->host, t->g, t->ng, err));
+    kl_par_for(t->ex->nthread, t->nstrip, decompose_task, t);
+    for (int e = 0; e < t->nstrip; e++) {
+        const strip *const s = &t->strip[e];
+        if (s->status != KL_OK) {
+            st = kl_fail(err, s->status, "%s", s->error.text);
+            goto out;
+        }
+        n += s->count;
+    }
+    KL_TRY(kl_alloc(&c, n, KL_MEM_WORK, err));
+    n = 0;
+    for (int e = 0; e < t->nstrip; e++) {
+        const strip *const s = &t->strip[e];
+        for (int i = 0; i < s->count; i++) {
+            /* every row of the sketch sees all of the norm */
+            c[n++] = (candidate){fmax(s->value[i], 0) / s->rows / t->o->nstate, e};
+            info->residual += c[n - 1].w;
+        }
+    }
+    qsort(c, (size_t)n, sizeof *c, by_weight);
+    for (int64_t i = 0; i < n && info->added < t->o->more; i++) {
+        strip *const s = &t->strip[c[i].strip];
+        if (!(c[i].w > 0) || s->taken == s->dim - s->known) continue;
+        s->taken++;
+        info->added++;
+    }
+    if (t->o->full) info->added += fill(t);
+    for (int e = 0; e < t->nstrip; e++) {
+        t->strip[e].e = t->ne;
+        t->ne += (int64_t)t->strip[e].taken * t->strip[e].dim;
+    }
+out:
+    kl_free(&c);
+    return st;
+}
+
+/* 3. The states taken, orthonormal to each other and to the known ones. */
+static kl_status make_states(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *host = NULL;
+    KL_TRY(kl_realloc(&host, t->ne, KL_MEM_WORK, err));
+    for (int e = 0; e < t->nstrip; e++) {
+        const strip *const s = &t->strip[e];
+        for (int c = 0; c < s->taken; c++) {
+            const double *const from = s->vector + (int64_t)(s->count - 1 - c) * s->dim;
+            for (int i = 0; i < s->dim; i++)
+                host[s->e + (int64_t)c * s->dim + i] = from[i] / sqrt(s->value[s->count - 1 - c]);
+        }
+    }
+    KL_TRY(kl_exec_copy_in(t->ex, host, t->ne, &t->e, err));
+    for (int pass = 0; pass < CLEANINGS; pass++) {
+        KL_TRY(clean(t, 0, err));
+        KL_TRY(t->ex->vt.download(t->ex, host, t->e, t->ne, err));
+        for (int e = 0; e < t->nstrip; e++) {
+            const strip *const s = &t->strip[e];
+            if (s->taken > 0) KL_TRY(kl_dense_qr(s->dim, s->taken, host + s->e, s->dim, NULL, 0, err));
+        }
+        KL_TRY(t->ex->vt.upload(t->ex, t->e, host, t->ne, err));
+    }
+out:
+    kl_free(&host);
+    return st;
+}
+
+/* The known states and the ones taken, sector by sector. */
+static kl_status join(const sketch *t, kl_isometry **out, kl_dptr *data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_isometry *const known = t->o->known.iso;
+    const int n = t->far->nsec;
+    kl_enlarged *own = NULL;
+    int *sec = NULL, *dim = NULL, nsec = 0;
+    const strip **of = NULL;
+    KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&of, n, KL_MEM_WORK, err));
+    for (int e = 0; e < t->nstrip; e++)
+        if (t->strip[e].far >= 0) of[t->strip[e].far] = &t->strip[e];
+    for (int c = 0; c < n; c++) {
+        const int states = of[c] ? of[c]->known + of[c]->taken : 0;
+        if (states == 0) continue;
+        sec[nsec] = c;
+        dim[nsec++] = states;
+    }
+    KL_TRY(kl_enlarged_copy(known->enlarged, &own, err));
+    KL_TRY(kl_isometry_shape_take(&own, nsec, sec, dim, out, err));
+    KL_TRY(t->ex->vt.alloc(t->ex, (*out)->ndata, data, err));
+    for (int k = 0; k < nsec; k++) {
+        const strip *const s = of[sec[k]];
+        const int64_t old = (int64_t)s->known * s->dim, made = (int64_t)s->taken * s->dim;
+        if (old > 0)
+            t->ex->vt.copy(t->ex, old, kl_dptr_at(t->o->known.data, known->off[s->sec]),
+                           kl_dptr_at(*data, (*out)->off[k]));
+        if (made > 0)
+            t->ex->vt.copy(t->ex, made, kl_dptr_at(t->e, s->e), kl_dptr_at(*data, (*out)->off[k] + old));
+    }
+out:
+    kl_enlarged_destroy(&own);
+    kl_free(&sec);
+    kl_free(&dim);
+    kl_free(&of);
+    return st;
+}
+
+static void clear(sketch *t)
+{
+    for (int e = 0; t->strip && e < t->nstrip; e++) {
+        kl_free(&t->strip[e].value);
+        kl_free(&t->strip[e].vector);
+    }
+    kl_free(&t->strip);
+    kl_free(&t->kplace);
+    kl_free(&t->host);
+    t->ex->vt.release(t->ex, &t->omega);
+    t->ex->vt.release(t->ex, &t->k);
+    t->ex->vt.release(t->ex, &t->g);
+    t->ex->vt.release(t->ex, &t->e);
+}
+
+kl_status kl_expand(kl_exec *ex, const kl_expand_opts *o, kl_isometry **out, kl_dptr *data,
+                    kl_expand_info *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int left = o->side == KL_LEFT;
+    sketch t = {.ex = ex,
+                .o = o,
+                .near = left ? &o->wave.col->basis : &o->wave.row->basis,
+                .far = left ? &o->wave.row->basis : &o->wave.col->basis};
+    *info = (kl_expand_info){0};
+    *out = NULL;
+    data->addr = 0;
+    KL_TRY(lay_out(&t, err));
+    if (o->more > 0 && t.ng > 0) {
+        KL_TRY(guess(&t, err));
+        KL_TRY(compress(&t, err));
+        KL_TRY(multiply(&t, err));
+        for (int pass = 0; pass < CLEANINGS; pass++) KL_TRY(clean(&t, 1, err));
+        KL_TRY(choose(&t, info, err));
+        if (info->added > 0) KL_TRY(make_states(&t, err));
+    }
+    KL_TRY(join(&t, out, data, err));
+out:
+    if (st != KL_OK) {
+        kl_isometry_destroy(out);
+        ex->vt.release(ex, data);
+    }
+    clear(&t);
+    return st;
+}

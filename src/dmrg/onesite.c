@@ -1,0 +1,279 @@
+/* One-site centres: see onesite.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/onesite.h"
+#include "base/mem.h"
+#include "base/prof.h"
+#include "dmrg/engineroom.h"
+#include "dmrg/renorm.h"
+#include <string.h>
+
+enum {
+    SHARE = 10, /* one in so many of the states that are kept is added, */
+    LEAST = 8,  /* and no fewer than these, beside those by which m grows; */
+    GROWTH = 24 /* at most as many as are known, and so many more */
+};
+
+/* A block as if it were an enlarged one: its operators have one part each. */
+static kl_status bare_basis(const kl_basis *b, kl_enlarged **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *e = NULL;
+    KL_TRY(kl_alloc(&e, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_basis_copy(b, &e->basis, err));
+out:
+    if (st != KL_OK) kl_enlarged_destroy(&e);
+    *out = e;
+    return st;
+}
+
+static kl_status bare_operators(const kl_block *b, const kl_enlarged *bare, kl_bigop **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bigop *g = NULL;
+    const int n = b->basis.nsec;
+    const int64_t all = (int64_t)b->nop * n;
+    KL_TRY(kl_alloc(&g, 1, KL_MEM_RECORD, err));
+    *g = (kl_bigop){.block = b, .enlarged = bare, .cut = b->cut, .nop = b->nop};
+    KL_TRY(kl_alloc(&g->dst, all, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&g->src, all, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&g->first, all + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&g->part, all, KL_MEM_RECORD, err));
+    g->cap_part = all;
+    memcpy(g->dst, b->dst, (size_t)all * sizeof *g->dst);
+    memcpy(g->src, b->src, (size_t)all * sizeof *g->src);
+    for (int64_t at = 0; at < all; at++) {
+        const int from = (int)(at % n), to = b->dst[at];
+        g->first[at] = g->npart;
+        if (to < 0) continue;
+        g->part[g->npart++] = (kl_part){.nrow = b->basis.dim[to],
+                                        .ncol = b->basis.dim[from],
+                                        .ld = b->basis.dim[to],
+                                        .off = b->off[at],
+                                        .coef = 1};
+    }
+    g->first[all] = g->npart;
+out:
+    if (st != KL_OK) kl_bigop_destroy(&g);
+    *out = g;
+    return st;
+}
+
+kl_status kl_onesite_bare(const kl_block *b, kl_enlarged **basis, kl_bigop **op, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(bare_basis(&b->basis, basis, err));
+    KL_TRY(bare_operators(b, *basis, op, err));
+out:
+    return st;
+}
+
+/* Wavefunctions from one form to the other. */
+typedef struct kl_turn {
+    const kl_onesite *one;
+    const kl_layout *two, *narrow;
+    int back; /* 1: to two sites */
+} kl_turn;
+
+/* psi times the isometry of the absorbed site, or times its transpose. */
+static kl_status turn(const kl_engine *e, const kl_turn *t, kl_dptr from, kl_dptr to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_isometry *const iso = t->one->iso;
+    const kl_layout *const in = t->back ? t->narrow : t->two, *const out = t->back ? t->two : t->narrow;
+    const int left = t->one->side == KL_LEFT, back = t->back;
+    const kl_basis *const other = left ? &e->col->basis : &e->row->basis;
+    kl_batch q;
+    kl_batch_init(&q);
+    for (int v = 0; v < e->nstate; v++)
+        for (int k = 0; k < iso->basis.nsec; k++) {
+            const int c = iso->sec[k], wide = iso->enlarged->basis.dim[c], few = iso->basis.dim[k];
+            /* row sectors of the segment in the two forms */
+            const int i1 = left ? k : t->narrow->back[k], i2 = left ? c : t->two->back[c];
+            if (i1 < 0 || i2 < 0 || t->narrow->pair[i1] < 0 || t->two->pair[i2] < 0) continue;
+            const int high = other->dim[left ? t->narrow->pair[i1] : i1];
+            const int nin = back ? few : wide, nout = back ? wide : few;
+            const int64_t x = v * in->n + in->off[back ? i1 : i2], y = v * out->n + out->off[back ? i2 : i1];
+            KL_TRY(kl_batch_open_group(&q, y, (int64_t)high * nout, err));
+            KL_TRY(kl_batch_reserve(&q, 1, err));
+            kl_rec r = {.kind = KL_REC_GEMM, .at_c = KL_AT_Y, .k = nin, .c = y, .alpha = 1};
+            if (left) {
+                r.ta = (uint8_t)!back;
+                r.at_a = KL_AT_LEFT, r.a = iso->off[k], r.lda = wide;
+                r.at_b = KL_AT_X, r.b = x, r.ldb = nin;
+                r.m = r.ldc = nout, r.n = high;
+            } else {
+                r.tb = (uint8_t)back;
+                r.at_a = KL_AT_X, r.a = x, r.lda = high;
+                r.at_b = KL_AT_LEFT, r.b = iso->off[k], r.ldb = wide;
+                r.m = r.ldc = high, r.n = nout;
+            }
+            *kl_batch_push(&q) = r;
+            kl_batch_close_group(&q, 0);
+        }
+    e->ex->vt.fill(e->ex, e->nstate * out->n, 0.0, to);
+    q.nx = e->nstate * in->n;
+    q.ny = e->nstate * out->n;
+    q.base[KL_AT_LEFT] = t->one->data;
+    KL_TRY(kl_batch_run(&q, e->ex, from, to, err));
+out:
+    kl_batch_clear(&q);
+    return st;
+}
+
+static void clear(const kl_engine *e, kl_onesite **pone)
+{
+    kl_onesite *const one = *pone;
+    if (!one) return;
+    kl_enlarged_destroy(&one->enlarged);
+    kl_layout_clear(&one->layout);
+    kl_isometry_destroy(&one->iso);
+    e->ex->vt.release(e->ex, &one->data);
+    kl_block_destroy(&one->block);
+    kl_free(pone);
+}
+
+void kl_onesite_destroy(kl_engine *e) { clear(e, &e->one); }
+
+/* The centre becomes one of a single site: *pone has the isometry of the other one and its side, and is taken
+   over. psi: the wavefunctions in the new form, on the host, or NULL: they are projected. */
+static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int64_t npsi, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_onesite *const one = *pone;
+    const int left = one->side == KL_LEFT;
+    kl_enlarged *bare = NULL;
+    kl_bigop *op = NULL;
+    kl_layout lay = {0};
+    kl_dptr to = {0};
+    KL_TRY(kl_block_grow(e->ex, left ? e->row_op : e->col_op, one->iso, one->data, &one->block, err));
+    KL_TRY(kl_onesite_bare(one->block, &bare, &op, err));
+    KL_TRY(kl_layout_create(e->terms->model, left ? &bare->basis : &e->row->basis,
+                            left ? &e->col->basis : &bare->basis, e->target, &lay, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &to, err));
+    if (psi && npsi != lay.n) {
+        st = kl_fail(err, KL_EBROKEN, "the saved wavefunction has %lld numbers in its narrow form, not %lld",
+                     (long long)npsi, (long long)lay.n);
+        goto out;
+    }
+    if (psi) KL_TRY(e->ex->vt.upload(e->ex, to, psi, lay.n * e->nstate, err));
+    else {
+        const kl_turn t = {.one = one, .two = &e->layout, .narrow = &lay, .back = 0};
+        KL_TRY(turn(e, &t, e->psi, to, err));
+    }
+    /* nothing fails from here on but LR's sums */
+    kl_enlarged **const basis = left ? &e->row : &e->col;
+    kl_bigop **const ops = left ? &e->row_op : &e->col_op;
+    kl_bigop_destroy(ops);
+    one->enlarged = *basis;
+    one->layout = e->layout;
+    *basis = bare, *ops = op, e->layout = lay;
+    bare = NULL, op = NULL, lay = (kl_layout){0};
+    e->ex->vt.release(e->ex, &e->psi);
+    e->psi = to;
+    to.addr = 0;
+    e->one = one;
+    *pone = NULL;
+    KL_TRY(kl_engine_multiply_out(e, err));
+out:
+    kl_bigop_destroy(&op);
+    kl_enlarged_destroy(&bare);
+    kl_layout_clear(&lay);
+    e->ex->vt.release(e->ex, &to);
+    return st;
+}
+
+int kl_onesite_more(int m, int64_t known)
+{
+    const int64_t growth = m > known ? m - known : 0, beside = m / SHARE > LEAST ? m / SHARE : LEAST;
+    const int64_t most = known + GROWTH;
+    return (int)(growth + beside < most ? growth + beside : most);
+}
+
+kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
+                            kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_side side = direction > 0 ? KL_RIGHT : KL_LEFT;
+    kl_onesite *one = NULL;
+    *info = (kl_expand_info){0};
+    if (e->one || !e->warm || e->warm_side != side || e->centre == (direction > 0 ? e->nsite - 2 : 0))
+        return KL_OK;
+    const double t0 = kl_prof_seconds();
+    kl_engine_make_room(e, 9 * (2 * e->warm->ndata + e->layout.n * e->nstate));
+    KL_TRY(kl_engine_make_parts(e, err));
+    KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
+    one->side = side;
+    const kl_expand_opts o = {.side = side,
+                              .wave = kl_engine_wave(e),
+                              .nstate = e->nstate,
+                              .near = side == KL_LEFT ? e->col_op : e->row_op,
+                              .far = side == KL_LEFT ? e->row_op : e->col_op,
+                              .known = {e->warm, e->warm_data},
+                              .more = kl_onesite_more(m, e->warm->basis.total),
+                              .full = e->full || e->ex->space == KL_SPACE_DEVICE,
+                              .seed = seed};
+    KL_TRY(kl_expand(e->ex, &o, &one->iso, &one->data, info, err));
+    kl_isometry_destroy(&e->warm);
+    e->ex->vt.release(e->ex, &e->warm_data);
+    KL_TRY(install(e, &one, NULL, 0, err));
+    e->seconds[KL_PART_GROW] += kl_prof_seconds() - t0;
+out:
+    clear(e, &one);
+    return st;
+}
+
+kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_onesite *one = NULL;
+    if (!e->warm) return KL_OK;
+    KL_TRY(kl_engine_make_parts(e, err));
+    KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
+    one->side = e->warm_side;
+    one->iso = e->warm;
+    one->data = e->warm_data;
+    e->warm = NULL;
+    e->warm_data.addr = 0;
+    KL_TRY(install(e, &one, psi, npsi, err));
+out:
+    clear(e, &one);
+    return st;
+}
+
+kl_status kl_onesite_lift(const kl_engine *e, kl_wave *wave, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_onesite *const one = e->one;
+    *wave = kl_engine_wave(e);
+    if (!one) return KL_OK;
+    *(one->side == KL_LEFT ? &wave->row : &wave->col) = one->enlarged;
+    wave->layout = &one->layout;
+    wave->psi.addr = 0;
+    KL_TRY(e->ex->vt.alloc(e->ex, one->layout.n * e->nstate, &wave->psi, err));
+    const kl_turn t = {.one = one, .two = &one->layout, .narrow = &e->layout, .back = 1};
+    KL_TRY(turn(e, &t, e->psi, wave->psi, err));
+out:
+    if (st != KL_OK) e->ex->vt.release(e->ex, &wave->psi);
+    return st;
+}
+
+kl_status kl_onesite_restore(kl_engine *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_onesite *const one = e->one;
+    kl_wave two;
+    if (!one) return KL_OK;
+    KL_TRY(kl_onesite_lift(e, &two, err));
+    kl_bigop_destroy(&e->row_op);
+    kl_bigop_destroy(&e->col_op);
+    kl_enlarged **const basis = one->side == KL_LEFT ? &e->row : &e->col;
+    kl_enlarged_destroy(basis);
+    kl_layout_clear(&e->layout);
+    *basis = one->enlarged, e->layout = one->layout;
+    one->enlarged = NULL, one->layout = (kl_layout){0};
+    e->ex->vt.release(e->ex, &e->psi);
+    e->psi = two.psi;
+    clear(e, &e->one);
+out:
+    return st;
+}

@@ -1,0 +1,40 @@
+/* One site at the centre in place of two: the other one is absorbed in the block beyond it, whose basis was
+   expanded before. Everything else of the engine stays as it is: a superblock with one of the middle sites
+   absent.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_ONESITE_H
+#define KL_ONESITE_H
+#include "dmrg/engine.h"
+#include "dmrg/expand.h"
+
+/* The side of the centre that has no site, and what it was. */
+typedef struct kl_onesite {
+    kl_side side;
+    kl_enlarged *enlarged; /* its basis with the site, and the layout of the wavefunctions then */
+    kl_layout layout;
+    kl_isometry *iso;      /* of the absorbed site, without data */
+    kl_dptr data;
+    kl_block *block;       /* with the site */
+} kl_onesite;
+
+/* A block as if it were an enlarged one without a site. */
+kl_status kl_onesite_bare(const kl_block *b, kl_enlarged **basis, kl_bigop **op, kl_err *err) KL_MUST_CHECK;
+
+/* States to add to the known ones of a bond where m are kept: pure. */
+int kl_onesite_more(int m, int64_t known);
+
+/* Absorbs the site that lies ahead in this direction, its basis expanded; the wavefunctions stay the same.
+   Does nothing where that basis is not known (after a turn), and at the end, where the site is alone. */
+kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
+                            kl_err *err) KL_MUST_CHECK;
+/* Goes on with one site where a run was left, from a centre of two sites: psi[nstate][npsi], host, in the
+   basis of the isometry that was opened last. */
+kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_err *err) KL_MUST_CHECK;
+/* The wavefunctions of two sites, whichever the centre has. With one site wave->psi is new and the
+   caller's. */
+kl_status kl_onesite_lift(const kl_engine *e, kl_wave *wave, kl_err *err) KL_MUST_CHECK;
+/* Both sites are at the centre again, the wavefunctions the same. Operators of the centre are gone. */
+kl_status kl_onesite_restore(kl_engine *e, kl_err *err) KL_MUST_CHECK;
+void kl_onesite_destroy(kl_engine *e);
+
+#endif

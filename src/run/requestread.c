@@ -1,0 +1,301 @@
+/* The words of a measurement: see requestread.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/requestread.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/infile.h"
+#include "base/mem.h"
+#include "model/qn.h"
+#include "model/terms.h"
+
+/* ORDER REQUEST */
+const kl_request_row kl_request_kinds[KL_NREQUEST] = {
+    {"local", "local", "expectation value by site", 1, 1},
+    {"corr", "correlation", "<A_i B_j>, row i, column j", 2, 1},
+    {"connected", "connected", "<A_i B_j> - <A_i><B_j>, row i, column j", 2, 1},
+    {"string", "string", "<A_i S ... S B_j> with S on the sites between by number, row i, column j", 3, 1},
+    {"structure", "structure",
+     "1/N sum_ij cos(k (r_i-r_j)) <A_i B_j> at the momenta 2 pi (x/length, y/width)", 2, 1},
+    {"product", "product", "expectation value of the product in the order written", -1, 1},
+    {"overlap", "overlap", "<this state|states of the file>", 1, 0},
+    {"populations", "populations", "probability of each state, by site", 0, 1},
+    {"entropy", "entropy", "von Neumann entropy by cut, in the order of DMRG", 0, 0},
+    {"spectrum", "spectrum", "squared Schmidt values by cut, falling, 0 behind the last", 0, 0},
+    {"energy", "energy", "<H>", 0, 1},
+    {"variance", "variance", "two-site variance of the energy", 0, 1},
+};
+
+void kl_request_clear(kl_request *q)
+{
+    for (int k = 0; k < q->nop; k++) kl_siteop_destroy(&q->op[k]);
+    kl_siteop_destroy(&q->between);
+    q->nop = 0;
+}
+
+enum { MOST_SUM = 4096 }; /* ways in which a product may change the charges; beyond them it is not checked */
+
+static kl_status refuse(const char *text, const char *why, kl_err *err)
+{
+    return kl_fail(err, KL_EINPUT,
+                   "measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
+                   "structure(A,B), product(A@SITE,...), "
+                   "populations, entropy, spectrum, energy, variance, overlap(RESULT.h5)",
+                   text, why);
+}
+
+/* Length up to the next , or ; or end that stands in no bracket. */
+static size_t argument_length(const char *c)
+{
+    int depth = 0;
+    size_t n = 0;
+    for (; c[n]; n++) {
+        if (c[n] == '(') depth++;
+        else if (c[n] == ')') depth--;
+        else if (depth == 0 && (c[n] == ',' || c[n] == ';')) break;
+    }
+    return n;
+}
+
+static void trim(char *text)
+{
+    size_t n = strlen(text), lead = strspn(text, " ");
+    while (n > lead && text[n - 1] == ' ') n--;
+    memmove(text, text + lead, n - lead);
+    text[n - lead] = '\0';
+}
+
+static kl_status read_site(const char *text, char *arg, const kl_lattice *lat, int *site, kl_err *err)
+{
+    char *const at = strrchr(arg, '@');
+    if (!at) return refuse(text, "each operator of a product needs its site, as in Sz@0", err);
+    *at = '\0';
+    char name[KL_REQUEST_TEXT];
+    snprintf(name, sizeof name, "%s", at + 1);
+    trim(name);
+    trim(arg);
+    *site = kl_lattice_site(lat, name);
+    return *site >= 0 ? KL_OK
+                      : kl_fail(err, KL_EINPUT,
+                                "measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d",
+                                text, name, lat->spec, lat->nsite - 1);
+}
+
+static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to, const char *arg, kl_err *err)
+{
+    kl_err why;
+    const kl_status st = kl_siteop_create(model, arg, to, &why);
+    return st == KL_OK ? st : kl_fail(err, st, "measure '%.200s': %.700s", text, why.text);
+}
+
+static kl_status add_between(kl_request *q, const char *text, const kl_model *model, const char *arg,
+                             kl_err *err)
+{
+    const kl_status st = add_op(text, model, &q->between, arg, err);
+    if (st != KL_OK || kl_siteop_conserves(q->between)) return st;
+    return kl_fail(err, KL_EINPUT,
+                   "measure '%.200s': '%.100s' is to stand between others: it must conserve every charge and "
+                   "not vanish on any site type",
+                   text, arg);
+}
+
+/* What needs no operator of a site, whose components the state of a total spin does not tell apart. */
+static int knows_spin(int kind)
+{
+    return kind == KL_REQUEST_ENERGY || kind == KL_REQUEST_VARIANCE || kind == KL_REQUEST_ENTROPY ||
+           kind == KL_REQUEST_SPECTRUM || kind == KL_REQUEST_OVERLAP;
+}
+
+/* Sites i and i + 1 by a bond of the nn class, or by any where no class has that name. */
+static int is_bonded(const kl_lattice *lat, int i)
+{
+    const int nn = kl_lattice_class(lat, "nn");
+    for (int b = 0; b < lat->nbond; b++) {
+        const kl_bond *const bond = &lat->bond[b];
+        int counts = nn < 0;
+        for (int c = 0; c < bond->nclass; c++) counts |= bond->cls[c] == nn;
+        if (counts && bond->i == i && bond->j == i + 1) return 1;
+    }
+    return 0;
+}
+
+/* Between means from one site to the next by its number, which is a path only where each is bonded to the
+   next. */
+static kl_status check_path(const char *text, const kl_request *q, const kl_lattice *lat, kl_err *err)
+{
+    int low = 0, high = lat->nsite - 1;
+    if (q->kind == KL_REQUEST_PRODUCT) {
+        low = high = q->site[0];
+        for (int k = 1; k < q->nop; k++) {
+            low = q->site[k] < low ? q->site[k] : low;
+            high = q->site[k] > high ? q->site[k] : high;
+        }
+    }
+    for (int i = low; i < high; i++)
+        if (!is_bonded(lat, i))
+            return kl_fail(err, KL_EINPUT,
+                           "measure '%.200s': sites %d and %d of lattice %.60s are not bonded, so that the "
+                           "sites between are no path",
+                           text, i, i + 1, lat->spec);
+    return KL_OK;
+}
+
+/* Adds to sum[*n] what it lacks of from[nfrom] + by. */
+static void add_sums(const kl_model *m, int nfrom, const kl_qn *from, kl_qn by, int *n, kl_qn *sum)
+{
+    for (int i = 0; i < nfrom; i++) {
+        const kl_qn q = kl_qn_add(m, from[i], by);
+        int known = 0;
+        for (int k = 0; k < *n && !known; k++) known = kl_qn_cmp(sum[k], q) == 0;
+        if (!known && *n < MOST_SUM) sum[(*n)++] = q;
+    }
+}
+
+/* All ways in which an operator changes the charges on a site type. */
+static void add_shifts(const kl_model *m, const kl_siteop *op, int t, int nfrom, const kl_qn *from, int *n,
+                       kl_qn *sum)
+{
+    const kl_site_type *const type = &m->type[t];
+    for (int col = 0; op->mat[t] && col < type->dim; col++)
+        for (int row = 0; row < type->dim; row++)
+            if (op->mat[t][row + col * type->dim] != 0)
+                add_sums(
+                    m, nfrom, from,
+                    kl_qn_sub(m, kl_qn_of(m, type->state_charge[row]), kl_qn_of(m, type->state_charge[col])),
+                    n, sum);
+}
+
+/* What changes a charge has no expectation value; together several may. Of sums one part each, on sites that
+   have them, has to conserve all charges. What is 0 everywhere passes. */
+static kl_status check_charges(const char *text, const kl_request *q, const kl_model *m,
+                               const kl_lattice *lat, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_qn *sum = NULL, *next;
+    int n = 1, c = 0;
+    KL_TRY(kl_alloc(&sum, 2 * MOST_SUM, KL_MEM_WORK, err));
+    next = sum + MOST_SUM;
+    sum[0] = kl_qn_zero();
+    for (int k = 0; k < q->nop && n > 0; k++) {
+        const kl_site_type *const here =
+            q->kind == KL_REQUEST_PRODUCT ? kl_model_type_at(m, lat, q->site[k]) : NULL;
+        int count = 0;
+        for (int t = 0; t < m->ntype; t++)
+            if (here == NULL || here == &m->type[t]) add_shifts(m, q->op[k], t, n, sum, &count, next);
+        memcpy(sum, next, sizeof *sum * (size_t)count);
+        n = count;
+    }
+    if (n == 0 || n == MOST_SUM) goto out;
+    for (int i = 0; i < n; i++)
+        if (kl_qn_cmp(sum[i], kl_qn_zero()) == 0) goto out;
+    while (sum[n - 1].v[c] == 0) c++;
+    char by[32];
+    KL_TRY(kl_fail(err, KL_EINPUT,
+                   "measure '%.200s': it changes the charge %s by %s, so that its value is 0 in every sector",
+                   text, m->charge[c].name, kl_charge_print(&m->charge[c], sum[n - 1].v[c], by, sizeof by)));
+out:
+    kl_free(&sum);
+    return st;
+}
+
+kl_status kl_request_read(const char *text, const kl_model *model, const kl_lattice *lat, kl_request *q,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    char word[32], rest[KL_REQUEST_TEXT], arg[KL_REQUEST_TEXT];
+    memset(q, 0, sizeof *q);
+    if (strlen(text) >= KL_REQUEST_TEXT) return refuse(text, "the text is too long", err);
+    snprintf(rest, sizeof rest, "%s", text);
+    trim(rest);
+    const size_t n = strcspn(rest, "( ");
+    snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : 0), rest);
+    int kind = 0;
+    while (kind < KL_NREQUEST && strcmp(word, kl_request_kinds[kind].word)) kind++;
+    const size_t length = strlen(rest);
+    if (kl_model_spin(model) >= 0 && !knows_spin(kind))
+        return kl_fail(err, KL_EINPUT,
+                       "measure '%.200s': with the total spin S as a charge only energy, variance, entropy, "
+                       "spectrum and overlap are measured; take a run with Sz for others",
+                       text);
+    if (kind < KL_NREQUEST && kl_request_kinds[kind].narg == 0) {
+        if (rest[n]) return refuse(text, "this word stands alone", err);
+        q->kind = (kl_request_kind)kind;
+        return KL_OK;
+    }
+    if (kind < KL_NREQUEST && rest[n] == '(') {
+        if (rest[length - 1] != ')') return refuse(text, "')' is missing at the end", err);
+        memmove(rest, rest + n + 1, length - n - 2);
+        rest[length - n - 2] = '\0';
+    } else if (kind < KL_NREQUEST) return refuse(text, "its arguments in brackets are missing", err);
+    else if (rest[n] == '(' &&
+             strspn(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == n && n > 0 &&
+             strcmp(word, "expipi") != 0)
+        return refuse(text, "there is no such measurement", err);
+    else kind = KL_REQUEST_LOCAL; /* an operator by itself */
+    q->kind = (kl_request_kind)kind;
+    trim(rest);
+    snprintf(q->text, sizeof q->text, "%s", rest);
+    if (kind == KL_REQUEST_OVERLAP) {
+        if (!rest[0]) return refuse(text, "the name of a result file is missing", err);
+        snprintf(q->file, sizeof q->file, "%s", rest);
+        int there;
+        kl_err why;
+        st = kl_infile_descriptor(rest, O_RDONLY, &there, &why); /* told before a run, not after it */
+        if (st != KL_OK) return kl_fail(err, st, "measure '%.200s': %s", text, why.text);
+        close(there);
+        return KL_OK;
+    }
+    int narg = 0, last = 0;
+    for (const char *c = rest;; c++) {
+        const size_t here = argument_length(c);
+        snprintf(arg, sizeof arg, "%.*s", (int)here, c);
+        trim(arg);
+        c += here;
+        if (last) {
+            if (*c) KL_TRY(refuse(text, "only one operator can stand between", err));
+            KL_TRY(add_between(q, text, model, arg, err));
+            break;
+        }
+        if (narg == KL_REQUEST_ARGS) KL_TRY(refuse(text, "a product has 32 operators at most", err));
+        if (kind == KL_REQUEST_PRODUCT) KL_TRY(read_site(text, arg, lat, &q->site[narg], err));
+        if (kind == KL_REQUEST_STRING && narg == 1) KL_TRY(add_between(q, text, model, arg, err));
+        else {
+            KL_TRY(add_op(text, model, &q->op[q->nop], arg, err));
+            q->nop++;
+        }
+        narg++;
+        if (kl_request_kinds[kind].narg > 0 && narg > kl_request_kinds[kind].narg) break;
+        if (!*c) break;
+        if (*c == ';') {
+            if (kind != KL_REQUEST_PRODUCT) KL_TRY(refuse(text, "';' belongs into product(...)", err));
+            last = 1;
+        }
+    }
+    if (kl_request_kinds[kind].narg > 0 && narg != kl_request_kinds[kind].narg) {
+        char why[64];
+        snprintf(why, sizeof why, "%s takes %d operator%s", kl_request_kinds[kind].word,
+                 kl_request_kinds[kind].narg, kl_request_kinds[kind].narg > 1 ? "s" : "");
+        KL_TRY(refuse(text, why, err));
+    }
+    if (q->between) KL_TRY(check_path(text, q, lat, err));
+    KL_TRY(check_charges(text, q, model, lat, err));
+    if (kind == KL_REQUEST_STRUCTURE && lat->kind == KL_LATTICE_FILE)
+        KL_TRY(refuse(text, "a lattice from a file has no grid of momenta", err));
+out:
+    if (st != KL_OK) kl_request_clear(q);
+    return st;
+}
+
+/* "correlation/Sz,Sz"; a slash in an expression would open a folder, so it becomes ':'. */
+void kl_request_name(const kl_request *q, const char *prefix, const char *tail, char *name, size_t size)
+{
+    char args[KL_REQUEST_TEXT];
+    snprintf(args, sizeof args, "%s", q->text);
+    for (char *c = args; *c; c++)
+        if (*c == '/') *c = ':';
+    snprintf(name, size, "%s%s%s%s%s", prefix, kl_request_kinds[q->kind].folder, args[0] ? "/" : "", args,
+             tail);
+}

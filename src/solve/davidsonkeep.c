@@ -1,0 +1,102 @@
+/* What Davidson's method keeps of itself: see davidsonbase.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "solve/davidsonbase.h"
+
+#include <string.h>
+
+#include "base/dense.h"
+#include "base/mem.h"
+
+kl_status kl_davidson_small_problem(kl_davidson *s, kl_err *err)
+{
+    for (int j = 0; j < s->k; j++)
+        memcpy(s->y + (int64_t)j * s->limit, s->b + (int64_t)j * s->limit, (size_t)s->k * sizeof(double));
+    return kl_dense_eig(s->k, s->y, s->limit, s->theta, err);
+}
+
+enum { MARK = 7001, COURSE = 8 };
+
+static int64_t kept_numbers(const kl_davidson *s, int k)
+{
+    return 5 + KL_EIG_STATS + KL_KEEP_BITS + COURSE + 2 + 2 * (int64_t)s->nroot + (int64_t)k * k;
+}
+
+/* ORDER of the numbers. k: vectors of V, all of them multiplied. */
+static void list_state(kl_davidson *s, kl_davidson_course *c, kl_davidson_moment *m, kl_keep_list *l)
+{
+    int mark = MARK;
+    kl_keep_int(l, &mark);
+    kl_keep_int(l, &s->nroot);
+    kl_keep_int(l, &s->k);
+    kl_keep_int(l, &s->nwant);
+    kl_keep_int(l, &m->step);
+    kl_eig_stats_list(l, s->stats);
+    kl_keep_bits(l, &s->v.random);
+    kl_keep_reals(l, 1, &c->first0);
+    kl_keep_reals(l, 1, &c->best);
+    kl_keep_reals(l, 1, &c->previous);
+    kl_keep_int(l, &c->best_step);
+    kl_keep_int(l, &c->disturbed);
+    kl_keep_int(l, &c->guarded);
+    kl_keep_int(l, &c->guard_step);
+    kl_keep_int(l, &c->confirmed);
+    kl_keep_reals(l, 1, &m->norm_h);
+    kl_keep_reals(l, 1, &m->spread);
+    kl_keep_reals(l, s->nroot, s->residual);
+    kl_keep_reals(l, s->nroot, s->goal);
+    for (int j = 0; j < s->k; j++) kl_keep_reals(l, s->k, s->b + (int64_t)j * s->limit);
+}
+
+/* Columns of V, then those of W. */
+static kl_status list_columns(const kl_davidson *s, int k, kl_dptr **out, kl_err *err)
+{
+    const kl_status st = kl_alloc(out, 2 * (int64_t)k, KL_MEM_WORK, err);
+    for (int j = 0; j < k && st == KL_OK; j++) {
+        (*out)[j] = kl_ortho_at(&s->v, j);
+        (*out)[k + j] = kl_columns_at(&s->w, j);
+    }
+    return st;
+}
+
+kl_status kl_davidson_keep(kl_davidson *s, const kl_davidson_course *c, const kl_davidson_moment *m,
+                           kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_davidson_course told = *c;
+    kl_davidson_moment now = *m;
+    double *number = NULL;
+    kl_dptr *vector = NULL;
+    if (s->cpu) return KL_OK;
+    const int64_t n = kept_numbers(s, s->k);
+    KL_TRY(kl_alloc(&number, n, KL_MEM_WORK, err));
+    KL_TRY(list_columns(s, s->k, &vector, err));
+    list_state(s, &told, &now, &(kl_keep_list){.at = number});
+    const kl_keep out = {.nnumber = n, .number = number, .nvector = 2 * s->k, .vector = vector};
+    KL_TRY(s->opts->keeper->write(s->opts->keeper->self, &out, err));
+out:
+    kl_free(&number);
+    kl_free(&vector);
+    return st;
+}
+
+kl_status kl_davidson_take_up(kl_davidson *s, kl_davidson_course *c, kl_davidson_moment *m, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_keep *const from = s->opts->keeper->from;
+    const double *const f = from->number;
+    kl_dptr *vector = NULL;
+    if (from->nnumber < 5 || f[0] != MARK || f[1] != s->nroot || !(f[2] >= s->nroot && f[2] <= s->limit) ||
+        !(f[3] >= s->nroot && f[3] <= s->nroot + 1) || from->nnumber != kept_numbers(s, (int)f[2]) ||
+        from->nvector != 2 * (int)f[2] || s->cpu)
+        return kl_eig_refuse(from, "Davidson", s->nroot, err);
+    list_state(s, c, m, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
+    s->kw = s->k;
+    KL_TRY(list_columns(s, s->k, &vector, err));
+    KL_TRY(kl_keep_take(from, s->ex, s->n, 2 * s->k, vector, err));
+    for (int i = 0; i < s->k; i++)
+        for (int j = 0; j < i; j++) s->b[i + (int64_t)j * s->limit] = s->b[j + (int64_t)i * s->limit];
+    KL_TRY(kl_davidson_small_problem(s, err));
+out:
+    kl_free(&vector);
+    return st;
+}

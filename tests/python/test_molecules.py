@@ -1,0 +1,76 @@
+"""Molecules: integrals in memory, and PySCF's CASCI and CASSCF on our solver.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import numpy as np
+import pytest
+from conftest import ONE
+
+import kronlat as kl
+
+
+def test_two_sites_by_integrals():
+    h = np.array([[0.0, -1.0], [-1.0, 0.0]])
+    eri = np.zeros((2,) * 4)
+    eri[0, 0, 0, 0] = eri[1, 1, 1, 1] = 4.0
+    r = kl.ci(kl.Molecule(h, eri, electrons=2, core=0.5), space="full", residual=1e-10, keep_vectors=True, **ONE)
+    assert r.energy == pytest.approx(2 - np.sqrt(8) + 0.5, abs=1e-12)
+    alpha, beta, coefficient = r.determinants()
+    assert sorted(zip(alpha, beta)) == [(1, 1), (1, 2), (2, 1), (2, 2)]
+    assert coefficient @ coefficient == pytest.approx(1, abs=1e-12)
+    with pytest.raises(kl.BadInput, match="keeps no determinants"):
+        kl.ci(kl.Molecule(h, eri, 2), space="full", **ONE).determinants()
+    with pytest.raises(ValueError, match="do not fit"):
+        kl.ci(kl.Molecule(h, eri[:1], 2))
+
+
+def test_frozen_orbitals_keep_their_signs(data):
+    # signs against PySCF's energy of the state itself
+    pyscf = pytest.importorskip("pyscf")
+    from pyscf import fci, gto, scf
+
+    mol = gto.M(atom="Li 0 0 0; H 0 0 1.6", basis="sto-3g", verbose=0)
+    system = kl.pyscf.molecule(scf.RHF(mol).run())
+    assert pyscf.__version__
+    for options in (dict(space="full"), dict(space="full", frozen=1)):
+        r = kl.ci(system, residual=1e-9, keep_vectors=True, **options, **ONE)
+        state = kl.pyscf.array_of(r, 6, (2, 2))
+        theirs = fci.direct_spin1.energy(system.h, system.eri, state, 6, (2, 2)) + system.core
+        assert theirs == pytest.approx(r.energy, abs=1e-11)
+
+
+@pytest.mark.parametrize("atom, spin, electrons", [("N 0 0 0; N 0 0 1.1", 0, 6), ("O 0 0 0; O 0 0 1.2", 2, 8)])
+def test_casscf(atom, spin, electrons):
+    pytest.importorskip("pyscf")
+    from pyscf import gto, mcscf, scf
+
+    mol = gto.M(atom=atom, basis="6-31g", spin=spin, verbose=0)
+    mf = scf.ROHF(mol).run()
+    own = mcscf.CASSCF(mf, 6, electrons).run(conv_tol=1e-10)
+    ours = mcscf.CASSCF(mf, 6, electrons)
+    ours.fcisolver = kl.pyscf.FCI(mol, **ONE)
+    ours.run(conv_tol=1e-10)
+    assert ours.converged
+    assert ours.e_tot == pytest.approx(own.e_tot, abs=1e-8)
+    occupations = [np.linalg.eigvalsh(mc.fcisolver.make_rdm1(mc.ci, 6, mc.nelecas)) for mc in (own, ours)]
+    assert np.abs(occupations[0] - occupations[1]).max() < 1e-4
+
+
+def test_casci_of_several_states():
+    pytest.importorskip("pyscf")
+    from pyscf import gto, mcscf, scf
+
+    mol = gto.M(atom="N 0 0 0; N 0 0 1.1", basis="6-31g", verbose=0)
+    mf = scf.RHF(mol).run()
+    own, ours = mcscf.CASCI(mf, 6, 6), mcscf.CASCI(mf, 6, 6)
+    ours.fcisolver = kl.pyscf.FCI(mol, **ONE)
+    own.fcisolver.nroots = ours.fcisolver.nroots = 3
+    # degenerate states may come in any mixture: energies alone
+    assert np.abs(np.array(own.kernel()[0]) - np.array(ours.kernel()[0])).max() < 1e-8
+    one, two = ours.fcisolver.make_rdm12(ours.ci[0], 6, (3, 3))
+    h, core = ours.get_h1eff()
+    from pyscf import ao2mo
+
+    eri = ao2mo.restore(1, ours.get_h2eff(), 6)
+    energy = np.einsum("pq,pq", h, one) + 0.5 * np.einsum("pqrs,pqrs", eri, two) + core
+    assert energy == pytest.approx(ours.e_tot[0], abs=1e-9)

@@ -1,0 +1,144 @@
+"""Runs of every method, against energies known otherwise.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import math
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+from conftest import ONE
+
+import kronlat as kl
+
+HALF_FILLED = dict(params=dict(U=2), charges=dict(N_up=3, N_dn=3), **ONE)
+BETHE_32 = -13.997315618224327  # Heisenberg chain of 32, open
+
+
+def test_ground_state_of_the_chain():
+    r = kl.dmrg("heisenberg", lattice=32, charges=dict(Sz=0), accuracy=1e-11, **ONE)
+    assert abs(r.energy - BETHE_32) < 1e-10 * abs(BETHE_32)
+    assert abs(r.energy - BETHE_32) <= r.error + 1e-12
+    assert (r.method, r.converged, r.finished, r.states) == ("dmrg", True, True, 1)
+
+
+def test_two_sites_of_hubbard():
+    for U in (0.0, 4.0, 8.0):
+        r = kl.ed("hubbard", lattice="chain:2", params=dict(U=U), charges=dict(N_up=1, N_dn=1), **ONE)
+        assert abs(r.energy - (U - math.sqrt(U * U + 16)) / 2) < 1e-12
+
+
+def test_ed_and_dmrg_agree_in_what_they_measure():
+    what = ["n_up", "corr(Sz,Sz)"]
+    exact = kl.ed("hubbard", lattice="ladder:3x2", measure=what, **HALF_FILLED)
+    near = kl.dmrg("hubbard", lattice="ladder:3x2", measure=what, accuracy=1e-12, **HALF_FILLED)
+    assert abs(exact.energy - near.energy) < 1e-10
+    for name in ("local/n_up", "correlation/Sz,Sz"):
+        assert np.abs(exact[name] - near[name]).max() < 1e-6
+    assert np.allclose(near["correlation/Sz,Sz"], near.measure("corr(Sz,Sz)"), atol=1e-14)
+    assert near.measure("docc").shape == (6,)
+    assert "local/docc" in near
+    assert near["site/xy"].tolist() == [[x, y] for x in range(3) for y in range(2)]
+    assert near["parameter/U"].tolist() == [2.0] * 6
+    assert near["charge/N_up"] == 3
+
+
+def test_excited_states_and_vectors():
+    problem = dict(lattice="ring:8", charges=dict(Sz=0), **ONE)
+    r = kl.ed("heisenberg", states=3, keep_vectors=True, **problem)
+    h = kl.hamiltonian("heisenberg", **problem)
+    for k in range(3):
+        x = r.vector(k)
+        assert np.abs(h @ x - r.energies[k] * x).max() < 1e-5
+    assert abs(r.vector(0) @ r.vector(1)) < 1e-8
+    with pytest.raises(kl.BadInput, match="keeps no vectors"):
+        kl.ed("heisenberg", **problem).vector()
+
+
+def test_water(data):
+    # PySCF 2.14, FCI in STO-3G
+    r = kl.ci(data / "h2o-sto3g.fcidump", space="full", residual=1e-8, density=True, **ONE)
+    assert abs(r.energy - -75.0125782411) < 1e-9
+    assert abs(np.trace(r["density_alpha"]) - 5) < 1e-10
+
+
+def test_files(tmp_path):
+    path = tmp_path / "run.h5"
+    r = kl.dmrg("hubbard", lattice="chain:6", pin={"n_up@0": 0.3}, output=path, **HALF_FILLED)
+    back = kl.load(path)
+    assert back.energy == r.energy
+    assert np.allclose(back.measure("docc"), r.measure("docc"), atol=1e-12)
+    again = kl.dmrg("hubbard", lattice="chain:6", pin={"n_up@0": 0.3}, start=back, **HALF_FILLED)
+    assert abs(again.energy - r.energy) < 1e-8
+    r.save(tmp_path / "copy.h5")
+    assert kl.load(tmp_path / "copy.h5").energy == r.energy
+    with pytest.raises(kl.FileError, match="nowhere.h5"):
+        kl.load(tmp_path / "nowhere.h5")
+
+
+def test_mistakes_get_one_line():
+    with pytest.raises(kl.BadInput, match="did you mean hubbard") as caught:
+        kl.dmrg("hubbart", lattice=4)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValueError, match="N_up, N_dn of model hubbard is not given"):
+        kl.dmrg("hubbard", lattice=4)
+    with pytest.raises(kl.BadInput, match="accuracy"):
+        kl.dmrg("hubbard", lattice=4, accuracy=2)
+    with pytest.raises(KeyError, match="no 'nothing', only: energy"):
+        kl.ed("hubbard", lattice="chain:2", charges=dict(N_up=1, N_dn=1), **ONE)["nothing"]
+    with pytest.raises(ValueError, match="no fraction"):
+        kl.ed("heisenberg", lattice=4, charges=dict(Sz=0.123456789))
+    with pytest.raises(TypeError, match="a model is"):
+        kl.ed(3, lattice=4)
+
+
+def test_progress_is_told_and_may_raise():
+    steps = []
+    r = kl.dmrg("heisenberg", lattice=12, charges=dict(Sz=0), progress=steps.append, **ONE)
+    assert {s.stage for s in steps} == {"bond", "sweep"}
+    assert steps[-1].energy >= r.energy - r.error - 1e-9
+    bonds = [s for s in steps if s.stage == "bond"]
+    assert all(1 <= s.done <= s.of for s in bonds) and bonds[0].sweep == 1
+
+    def fails(step):
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        kl.dmrg("heisenberg", lattice=12, charges=dict(Sz=0), progress=fails, **ONE)
+
+
+def test_interrupt_keeps_what_was_found():
+    def press(step):
+        if step.stage == "sweep" and step.done == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        kl.dmrg("heisenberg", lattice=32, charges=dict(Sz=0), accuracy=1e-12, progress=press, **ONE)
+    assert isinstance(caught.value, kl.Cancelled)
+    found = caught.value.result
+    assert not found.finished
+    assert len(found["sweep/energy"]) >= 2
+    # and a run after it is as ever
+    assert kl.dmrg("heisenberg", lattice=4, charges=dict(Sz=0), **ONE).converged
+
+
+def test_bar(capsys):
+    kl.dmrg("heisenberg", lattice=12, charges=dict(Sz=0), progress=True, **ONE)
+    assert "sweep" in capsys.readouterr().err
+
+
+def test_threads_of_python_run_side_by_side():
+    energies = {}
+
+    def run(J):
+        energies[J] = kl.ed("heisenberg", lattice=10, params=dict(J=J), charges=dict(Sz=0), **ONE).energy
+
+    threads = [threading.Thread(target=run, args=(J,)) for J in (1.0, 2.0, 3.0)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    for J in (2.0, 3.0):
+        assert abs(energies[J] - J * energies[1.0]) < 1e-10

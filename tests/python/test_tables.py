@@ -1,0 +1,97 @@
+"""Sweeps with a cache, tables, figures.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import matplotlib
+import numpy as np
+import pytest
+from conftest import ONE
+
+import kronlat as kl
+
+matplotlib.use("Agg")
+
+LADDER = dict(lattice="ladder:4x2", params=dict(U=4), charges=dict(N_up=4, N_dn=4), **ONE)
+
+
+@pytest.fixture(scope="module")
+def ladder():
+    return kl.dmrg("hubbard", accuracy=1e-6, measure=["n", "corr(Sz,Sz)", "structure(Sz,Sz)"], **LADDER)
+
+
+def test_xarray(ladder):
+    ds = ladder.to_xarray()
+    assert ds["correlation/Sz,Sz"].dims == ("site", "site_2")
+    assert ds["entropy/cut"].dims == ("cut",) and ds.sizes["cut"] == 7
+    assert ds["parameter/U"].dims == ("site",)
+    assert ds.attrs["model"] == "hubbard" and ds.attrs["lattice"] == "ladder:4x2"
+    assert float(ds["energy"][0]) == ladder.energy
+
+
+def test_pandas(ladder):
+    by_site = ladder.to_pandas("site")
+    assert list(by_site.columns) == ["x", "y", "n"] and len(by_site) == 8
+    assert by_site["n"].sum() == pytest.approx(8, abs=1e-8)
+    assert {"m", "energy", "discarded"} <= set(ladder.to_pandas().columns)
+    assert ladder.to_pandas("cut").shape == (7, 1)
+    with pytest.raises(ValueError, match="known: sweep"):
+        ladder.to_pandas("weather")
+
+
+def test_sweep_is_kept_on_disk(tmp_path):
+    calls = []
+
+    def ed(*args, **more):
+        calls.append(more["params"])
+        return kl.ed(*args, **more)
+
+    grid = dict(U=[0.0, 4.0, 8.0])
+    problem = dict(lattice="chain:2", charges=dict(N_up=1, N_dn=1), cache=tmp_path, **ONE)
+    first = kl.sweep(ed, "hubbard", grid, **problem)
+    again = kl.sweep(ed, "hubbard", grid, **problem)
+    assert len(calls) == 3 and len(list(tmp_path.iterdir())) == 3
+    exact = [(U - np.sqrt(U * U + 16)) / 2 for U in grid["U"]]
+    for s in (first, again):
+        assert np.allclose(s.to_pandas()["energy"], exact, atol=1e-12)
+    # another parameter is another run
+    kl.sweep(ed, "hubbard", grid, params=dict(t=2), **problem)
+    assert len(calls) == 6
+    table = first.to_xarray(twice=lambda r: 2 * r.energy)
+    assert float(table["twice"].sel(U=4.0)) == pytest.approx(2 * exact[1])
+
+
+def test_sweep_over_sites_and_following(tmp_path):
+    s = kl.sweep(kl.dmrg, "heisenberg", {"lattice": [4, 6], "Delta": [1.0, 0.5]}, charges=dict(Sz=0), **ONE)
+    assert [p["lattice"] for p in s.points] == [4, 4, 6, 6] and len(s) == 4
+    assert s[0].energy == pytest.approx(-1.6160254037844386, abs=1e-9)
+    t = kl.sweep(kl.dmrg, "heisenberg", {"Delta": [1.0, 0.5]}, lattice=6, charges=dict(Sz=0), follow=True, **ONE)
+    assert t[1].energy == pytest.approx(s[3].energy, abs=1e-7)
+
+
+def test_model_file_is_part_of_the_key(tmp_path):
+    from kronlat.sweep import key_of
+
+    path = tmp_path / "mine.lua"
+    keys = set()
+    for text in ("-- H = 1\n", "-- H = 2\n"):
+        path.write_text(text)
+        keys.add(key_of("ed", dict(model=path)))
+        keys.add(key_of("ed", dict(model=path, threads=2)))
+    assert len(keys) == 2
+
+
+def test_figures(ladder, tmp_path):
+    figure = ladder.plot()
+    titles = [ax.get_title() for ax in figure.axes]
+    for wanted in ("energy above the result", "entanglement entropy", "n: areas", "structure factor Sz,Sz"):
+        assert wanted in titles
+    assert any(t.startswith("Sz$_i$ Sz$_j$") for t in titles)
+    figure.savefig(tmp_path / "ladder.png", dpi=60)
+    assert (tmp_path / "ladder.png").stat().st_size > 10000
+
+
+def test_figures_of_spectra_and_heat():
+    spectrum = kl.ed("heisenberg", lattice="ring:8", charges=dict(Sz=0), spectral="Sz@q=4", states=2, **ONE)
+    heat = kl.ed("heisenberg", lattice="ring:6", charges="scan", temperatures="0.2:2:0.2", samples=4, **ONE)
+    assert len(spectrum.plot().axes) >= 2
+    assert len(heat.plot(columns=1).axes) >= 3
