@@ -245,7 +245,7 @@ const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b)
 {
     if (far_operators(ex, b)) return "operators wait on the host, for the device has no room";
     if (ex->projection == KL_PROJECTION_NOSTORAGE)
-        return "operators come in chunk by chunk beside the products";
+        return "operators come in chunk by chunk during the products";
     if (ex->projection != KL_PROJECTION_AUTO)
         return ex->projection == KL_PROJECTION_GROUPED ? "m16n8k16, sums in registers" : "asked for";
     return ((const kl_cuda *)ex->self)->host->projection_of(ex, b) == KL_PROJECTION_AUTO

@@ -41,9 +41,9 @@ typedef struct kl_cublas {
     __typeof__(&cublasDestroy) destroy;
 } kl_cublas;
 
-/* Operators that come in beside the products: two buffers take turns. */
+/* Operators that come in during the products: two buffers are filled in turn. */
 typedef struct kl_cuda_loads {
-    cudaStream_t stream, beside; /* beside: copies that others asked for, with their tickets */
+    cudaStream_t stream, beside; /* the second: copies that others asked for, with their tickets */
     cudaEvent_t here, loaded[2], used[2];
     cudaEvent_t ticket[KL_NTICKET];
     int next;
@@ -58,7 +58,7 @@ typedef struct kl_cuda {
     cudaEvent_t done;
     kl_pool pool, far; /* the device's memory, and the host's that it reaches */
     kl_cuda_loads *loads; /* NULL until a list is streamed in */
-    double *scratch; /* [KL_SCRATCH] on the device: what trials need beside their vectors */
+    double *scratch; /* [KL_SCRATCH] on the device: what trials need besides their vectors */
     struct kl_slot *slot; /* [KL_SLOTS] on the device: see reduce_device.h */
     double *result; /* [KL_RESULT] pinned host memory that the device writes */
     int *counter; /* [4] on the device, 0 between kernels: of products */

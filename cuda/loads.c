@@ -1,4 +1,4 @@
-/* Copies beside the products: streams of their own for operators that come in, and for what others ask for,
+/* Copies during the products: streams of their own for operators that come in, and for what others ask for,
    each with a ticket.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"

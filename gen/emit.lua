@@ -115,12 +115,13 @@ end
 
 local function charge_view(charge)
     local unit = charge.den == 1 and tostring(charge.num) or string.format("%d/%d", charge.num, charge.den)
-    local group = charge.modulus == 0 and "U(1)" or "Z" .. charge.modulus
+    local group = charge.modulus == 0 and (charge.spin == 1 and "total spin" or "U(1)")
+        or "Z" .. charge.modulus
     local parity = charge.odd == 1 and ", counts for fermion parity" or ""
     local added = charge.added == 1 and ", added by the generator" or ""
     return {
-        init = fill("%s, %s, %s, %s, %s, 0", text(charge.name), int(charge.modulus), int(charge.num),
-            int(charge.den), int(charge.odd)),
+        init = fill("%s, %s, %s, %s, %s, %s", text(charge.name), int(charge.modulus), int(charge.num),
+            int(charge.den), int(charge.odd), int(charge.spin)),
         meaning = note(string.format("%s: %s, unit %s%s%s", charge.name, group, unit, parity, added)),
     }
 end
@@ -132,9 +133,9 @@ local function operator_view(v, t, index, p)
     end)
     return {
         index = p - 1, name = note(op.name), elements = wrap(elements),
-        init = fill("%s, {%s}, %s, %s, %s, %s, %s, type%s_elem_%s, 0", text(op.name), ints(op.shift),
+        init = fill("%s, {%s}, %s, %s, %s, %s, %s, type%s_elem_%s, %s", text(op.name), ints(op.shift),
             int(op.odd), int(op.adjoint), real(op.adjoint_factor), int(op.named), int(#elements), int(index),
-                int(p - 1)),
+                int(p - 1), int(op.rank)),
         meaning = note(string.format("%d: %s", p - 1, facts(v, op, t.ops[op.adjoint + 1].name))),
     }
 end
@@ -148,6 +149,17 @@ local function product_view(t, p)
             or fill("{%s, %s}", int(op), real(t.product_factor[at]))
     end
     return {meaning = note(t.ops[p].name .. " * ..."), init = fill("%s,", wrap(row))}
+end
+
+-- Steps of the total spin: what stands in the place of products.
+local function step_views(t)
+    local view = {spin = ints(t.spin), other = ints(t.other), rows = {}}
+    for s, state in ipairs(t.states) do
+        local row = {}
+        for p = 1, #t.states do row[p] = real(t.vector[(s - 1) * #t.states + p]) end
+        view.rows[s] = {init = fill("%s,", wrap(row)), meaning = note(state)}
+    end
+    return view
 end
 
 local function type_view(v, index)
@@ -167,12 +179,13 @@ local function type_view(v, index)
     end
     for p = 1, #t.ops do
         view.ops[p] = operator_view(v, t, index, p)
-        view.product_rows[p] = product_view(t, p)
+        if not t.spin then view.product_rows[p] = product_view(t, p) end
     end
-    local i = int(index)
-    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, type%s_product, NULL, NULL",
-        text(t.name),
-        text_or_null(t.where), int(#t.states), i, i, int(#t.ops), i, i)
+    view.steps = t.spin and step_views(t) or false
+    local i, tail = int(index), "type%s_product, NULL, NULL, NULL"
+    if t.spin then tail = "NULL, type%s_spin, type%s_other, type%s_vector" end
+    view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, %s", text(t.name),
+        text_or_null(t.where), int(#t.states), i, i, int(#t.ops), i, fill(tail, i, i, i))
     return view
 end
 
@@ -220,14 +233,16 @@ local function term_view(v, index)
         return fill("{%s, ops_%s}", int(f.slot), int(f.operators))
     end)
     local site_list = sites and fill("sites_%s", int(term.sites)) or name("NULL")
+    local split, ranks = name("NULL"), name("NULL")
+    if term.ranks then ranks = fill("rank_%s", int(index)) else split = fill("split_%s", int(term.split)) end
     return {
+        ranks = term.ranks and ints(term.ranks) or false,
         index = index, factors = wrap(factors), meaning = note(term.text),
         place = note(place_text[term.place](term, sites and sites.names)),
-        init = fill("%s, %s, %s, %s, %s, %s, factor_%s, split_%s, {%s, coef_%s}, %s, %s, %s, NULL, 0",
+        init = fill("%s, %s, %s, %s, %s, %s, factor_%s, %s, {%s, coef_%s}, %s, %s, %s, %s, %s",
             name("KL_PLACE_" .. term.place), text_or_null(term.where), real(term.distance), int(term.nslot),
-            site_list, int(#factors), int(index), int(term.split), int(#v.coefs[term.coef + 1].steps),
-                int(term.coef),
-            int(term.plus_hc), int(term.line), text(term.text)),
+            site_list, int(#factors), int(index), split, int(#v.coefs[term.coef + 1].steps), int(term.coef),
+            int(term.plus_hc), int(term.line), text(term.text), ranks, int(term.check)),
     }
 end
 

@@ -1,7 +1,7 @@
 -- Command line of the generator: a model description becomes one C file. Reads nothing but the model, the
 -- templates and its own files.
---   gen.lua --model FILE [--set NAME=VALUE]... [--symbol NAME] --out OUT.c [--dep OUT.d]
---   gen.lua --model FILE [--set NAME=VALUE]... --describe
+--   gen.lua --model FILE [--set NAME=VALUE]... [--spin] [--symbol NAME] --out OUT.c [--dep OUT.d]
+--   gen.lua --model FILE [--set NAME=VALUE]... [--spin] --describe
 --   gen.lua --registry OUT.c [--dep OUT.d] SYMBOL...
 --   gen.lua --phase OUT.h [--dep OUT.d]
 --   gen.lua --embed OUT.c [--dep OUT.d] MODEL.lua...
@@ -87,11 +87,13 @@ local function parse(words)
             end
         elseif word == "--describe" then
             opt.describe = true
+        elseif word == "--spin" then -- the variant with the total spin as a charge
+            opt.spin = true
         elseif (opt.registry or opt.embed) and not string.find(word, "^%-") then
             opt.rest[#opt.rest + 1] = word
         else
             local options = util.sorted_keys(takes_value)
-            table.move({"--set", "--describe"}, 1, 2, #options + 1, options)
+            table.move({"--set", "--spin", "--describe"}, 1, 3, #options + 1, options)
             usage(string.format("unknown option '%s'%s", word, util.hint(word, options, "options")))
         end
         p = p + 1
@@ -119,7 +121,7 @@ local function describe(v)
         add("parameter %s %s %s", p.name, string.lower(p.kind), util.number(p.value))
     end
     for _, c in ipairs(v.charges) do
-        local group = c.modulus == 0 and "U1" or "Z" .. c.modulus
+        local group = c.modulus > 0 and "Z" .. c.modulus or c.spin == 1 and "SU2" or "U1"
         add("charge %s %s unit %s", c.name, group, util.fraction(c.num / c.den))
     end
     for _, t in ipairs(v.types) do
@@ -164,7 +166,8 @@ local function write_model(opt)
     local symbol = opt.symbol or "kl_model_entry"
     check_symbol(symbol)
     local text, source = read(opt.model), string.match(opt.model, "([^/]+)$")
-    local v = guarded(opt.model, tables.of, source, text, opt.set, hash_of(module_files()))
+    local v = guarded(opt.model, tables.of, source, text, opt.set, hash_of(module_files()), false,
+        opt.spin)
     if opt.describe then
         io.stdout:write(describe(v))
         return nil

@@ -345,7 +345,7 @@ local function step_type(site, t, ncharge)
     local n, dim = #site.mult, #site.step
     local v = {
         name = t.name, where = t.where, line = t.line, dim = dim, state = {}, charge = {}, op = {},
-        table = {}, spin = {}, other = {},
+        table = {}, spin = {}, other = {}, vector = {},
     }
     for s, step in ipairs(site.step) do
         local mult = site.mult[step.mult]
@@ -354,6 +354,7 @@ local function step_type(site, t, ncharge)
         v.charge[s][ncharge] = step.d
         v.spin[s] = mult.j
         v.other[s] = s - step.d - 1
+        v.vector[s] = site.column[site.at[step.mult] + (mult.j - step.d) // 2 + 1]
     end
     for p, op in ipairs(site.op) do
         local m = matrix.new(dim)

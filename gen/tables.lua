@@ -96,8 +96,11 @@ end
 local function site_type(t)
     local v = {
         name = t.name, where = t.where, states = t.state, charges = t.charge, ops = {},
-        product_op = {}, product_factor = {}, spin = t.spin, other = t.other,
+        product_op = {}, product_factor = {}, spin = t.spin, other = t.other, vector = t.vector and {},
     }
+    for _, row in ipairs(t.vector or {}) do
+        for _, x in ipairs(row) do v.vector[#v.vector + 1] = x + 0.0 end
+    end
     for p, op in ipairs(t.op) do v.ops[p] = operator(op) end
     for _, row in ipairs(t.table) do
         for _, entry in ipairs(row) do

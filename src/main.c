@@ -40,6 +40,7 @@
 #include "base/atomicfile.h"
 #include "cli/planrun.h"
 #include "cli/plot.h"
+#include "cli/rankscli.h"
 #include "cli/report.h"
 #include "run/runfile.h"
 #include "io/checked.h"
@@ -191,7 +192,9 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
         if (st == KL_OK) st = kl_outputs_check(o, job, err);
         kl_free(&job);
     }
-    if (st != KL_OK) return st;
+    int idle = 0;
+    if (st == KL_OK) st = kl_rankscli_agree(o, &idle, err);
+    if (st != KL_OK || idle) return st;
     switch (o->command) {
     case KL_CMD_DMRG: return command_dmrg(o, status, err);
     case KL_CMD_ED: return command_ed(o, status, err);
@@ -233,15 +236,16 @@ int main(int argc, char **argv)
         kl_completion_words(argc - 3, argv + 3); /* asked by the scripts, at every press of the key */
         return STATUS_OK;
     }
-    st = kl_commandline_parse(argc - 1, argv + 1, &o, &err);
+    st = kl_rankscli_begin(&err);
+    if (st == KL_OK) st = kl_commandline_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK && !is_bench(o->command)) catch_signals(); /* a benchmark has nothing to save */
     if (st == KL_OK) st = dispatch(o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
     if (st != KL_OK) {
         fflush(stdout);
-        kl_report_error(err.text);
         status = interrupts > 0 ? STATUS_INTERRUPTED : STATUS_BAD;
     }
+    kl_rankscli_end(st != KL_OK ? err.text : NULL);
     kl_options_destroy(&o);
     return status;
 }

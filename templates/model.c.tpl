@@ -45,6 +45,16 @@ static const kl_site_op type$(t.index)_op[] = {
     {$(o.init)}, /* $(o.meaning) */
 @ end
 };
+@ if t.steps then
+/* Twice the spin of each step's multiplet, the step from the other side, the component of each step in states. */
+static const int type$(t.index)_spin[] = {$(t.steps.spin)};
+static const int type$(t.index)_other[] = {$(t.steps.other)};
+static const double type$(t.index)_vector[] = {
+@ for _, row in ipairs(t.steps.rows) do
+    $(row.init) /* $(row.meaning) */
+@ end
+};
+@ else
 /* Products on one site: row a, column b holds op[a] * op[b]. */
 static const kl_site_product type$(t.index)_product[] = {
 @ for _, row in ipairs(t.product_rows) do
@@ -52,6 +62,7 @@ static const kl_site_product type$(t.index)_product[] = {
     $(row.init)
 @ end
 };
+@ end
 
 @ end
 static const kl_site_type types[] = {
@@ -74,6 +85,9 @@ static const char *const sites_$(n.index)[] = {$(n.init)}; /* the named sites of
 @ end
 @ for _, t in ipairs(terms) do
 static const kl_factor factor_$(t.index)[] = {$(t.factors)}; /* $(t.meaning) */
+@ if t.ranks then
+static const int rank_$(t.index)[] = {$(t.ranks)}; /* twice the ranks of its factors, coupled from the left */
+@ end
 @ end
 
 /* Operators that blocks keep: name, shift, odd, adjoint and its factor. */
@@ -83,6 +97,7 @@ static const kl_kept kept[] = {
 @ end
 };
 
+@ if #splits > 0 then
 /* Symbolic records {kept, sign of the superblock record, minus where a left block grows, and where a right one does}; row m: the factors of the bits
    of m are on the left. */
 @ for _, s in ipairs(splits) do
@@ -93,6 +108,7 @@ static const kl_split split_$(s.index)[] = { /* $(s.meaning) */
 };
 @ end
 
+@ end
 /* Placement, class, distance, slots, named sites, factors, symbolic records, steps and coefficient, + hc, line, text. */
 static const kl_term_def terms[] = {
 @ for _, t in ipairs(terms) do

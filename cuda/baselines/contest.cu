@@ -1,4 +1,4 @@
-/* What others do for H v of a Hubbard model, to be timed beside our own: the conventional kernels of
+/* What others do for H v of a Hubbard model, to be timed against our own: the conventional kernels of
    yamada2020, Fig. 1, and cuSPARSE, both on V as a plain column-major matrix with one entry stored for every
    diagonal element; and their LOBPCG, Fig. 3, by cuBLAS calls as in Fig. 5. cuSPARSE and cuBLAS are opened
    when they are asked for: nothing else here needs them.

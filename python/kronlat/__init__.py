@@ -6,6 +6,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from importlib import import_module as _import_module
 
 from ._c import version as _version

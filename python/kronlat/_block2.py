@@ -3,6 +3,7 @@
 Both write a determinant as modes filled site by site, up before dn, so that no sign is added.
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 from typing import Any

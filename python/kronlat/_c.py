@@ -3,6 +3,7 @@
 The library lies beside the package; `$KRONLAT_LIBRARY` names another build of it (one with CUDA, say).
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 import os

@@ -3,6 +3,7 @@
 Both count fermionic modes in the same order, with all signs in the numbers, so that none is added here.
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 from typing import Any, Mapping

@@ -2,11 +2,14 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 
 class KronlatError(Exception):
-    """What all of them are."""
+    """What all of them are. `result` holds what a run had found before it failed, or is None."""
+
+    result: object = None
 
 
 class BadInput(KronlatError, ValueError):

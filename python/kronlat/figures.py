@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -79,8 +80,9 @@ def _local(r: Result, name: str) -> Panel:
         x, y = r["site/xy"].T
         largest = np.abs(value).max() or 1.0
         signed = value.min() < 0
-        colours = dict(cmap="coolwarm" if signed else "viridis", vmin=-largest if signed else 0, vmax=largest)
-        dots = ax.scatter(x, y, s=200 * np.abs(value) / largest, c=value, **colours)
+        cmap, lowest = ("coolwarm", -largest) if signed else ("viridis", 0.0)
+        areas = 200 * np.abs(value) / largest
+        dots = ax.scatter(x, y, s=areas, c=value, cmap=cmap, vmin=lowest, vmax=largest)
         ax.figure.colorbar(dots, ax=ax, label=label)
         ax.margins(0.15)
         ax.set(title=f"{name.removeprefix('local/')}: areas", xlabel="$x$", ylabel="$y$", aspect="equal")
@@ -166,7 +168,7 @@ def panels(r: Result) -> list[Panel]:
         found.append(_entropy(r))
     for name in r:
         maker = _BY_NAME.get(name.split("/")[0])
-        if maker is not None and name != "thermal/temperature" and getattr(r[name], "ndim", 0):
+        if maker is not None and name != "thermal/temperature" and np.ndim(r[name]) > 0:
             found.append(maker(r, name))
     return found
 

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 from typing import Any, Mapping
@@ -12,7 +13,6 @@ from scipy.sparse.linalg import LinearOperator
 from ._c import call, create, ffi, lib
 from .errors import BadInput
 from .problem import Problem
-from .result import Result
 
 
 class Hamiltonian(LinearOperator):

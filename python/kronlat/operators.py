@@ -4,6 +4,7 @@ Whatever name is asked for is there: operators, sites, functions, kinds of sites
 They add, multiply and take arguments as in a model file; the model tells which of them exist.
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 from fractions import Fraction
@@ -82,10 +83,9 @@ def _expr(x: Any) -> Expr:
         return x
     if isinstance(x, Fraction) and x.denominator != 1:
         return Expr(f"{x.numerator}/{x.denominator}", _PRODUCT if x >= 0 else _SUM)
-    if isinstance(x, (Integral, Fraction)):
-        return Expr(str(int(x)), _ATOM if x >= 0 else _SUM)
     if isinstance(x, Real):
-        return Expr(repr(float(x)), _ATOM if x >= 0 else _SUM)
+        value = int(x) if isinstance(x, (Integral, Fraction)) else float(x)
+        return Expr(repr(value), _ATOM if value >= 0 else _SUM)
     raise TypeError(f"{x!r} is no number and no expression of kronlat.operators")
 
 

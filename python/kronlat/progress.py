@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 import sys
@@ -43,10 +44,11 @@ def _step(progress: Any) -> Step:
 class Bar:
     """A bar of tqdm: the bonds of a sweep, or the products of an eigensolver."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay: float = 0) -> None:
+        """delay: seconds before it is shown."""
         from tqdm.auto import tqdm
 
-        self._bar = tqdm(unit=" step", leave=False)
+        self._bar = tqdm(unit=" step", leave=False, delay=delay)
 
     def __call__(self, step: Step) -> None:
         bar = self._bar
@@ -71,10 +73,12 @@ def _in_notebook() -> bool:
 
 
 def _listener(progress: bool | Callable[[Step], None] | None) -> Callable[[Step], None] | None:
-    """None: a bar in notebooks; True: a bar; False: nothing; else what is told every Step."""
+    """None: in notebooks a bar of what takes long; True: a bar; False: nothing; else what is told all."""
     if callable(progress):
         return progress
-    return Bar() if progress or (progress is None and _in_notebook()) else None
+    if progress is None and _in_notebook():
+        return Bar(delay=1)
+    return Bar() if progress else None
 
 
 class Watch:
@@ -112,5 +116,5 @@ def watching(problem: Any, progress: bool | Callable[[Step], None] | None) -> It
         lib.kronlat_problem_on_cancel(problem, ffi.NULL, ffi.NULL)
         lib.kronlat_problem_on_note(problem, ffi.NULL, ffi.NULL)
         lib.kronlat_problem_on_progress(problem, ffi.NULL, ffi.NULL)
-        if hasattr(tell, "close"):
+        if isinstance(tell, Bar):
             tell.close()

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 from typing import Any
@@ -37,7 +38,7 @@ def array_of(r: Result, norb: int, nelec: Any, state: int = 0) -> np.ndarray:
 
 
 class FCI(direct_spin1.FCISolver):
-    """mc.fcisolver = kl.pyscf.FCI(mol): full CI by kronlat; density matrices as every solver of PySCF has them.
+    """mc.fcisolver = kl.pyscf.FCI(mol): full CI by kronlat, with the density matrices of PySCF's solvers.
 
     residual: wanted |H x - E x|, hartree; the energy's error goes with its square.
     options: further ones of ci, such as threads=2.
@@ -56,8 +57,9 @@ class FCI(direct_spin1.FCISolver):
         na, nb = nelec = _unpack_nelec(nelec, self.spin)
         system = Molecule(h1e, ao2mo.restore(1, eri, norb), na + nb, na - nb, float(ecore))
         options = dict(space="full", roots=self.nroots, residual=self.residual, **self.options)
-        r = self.result = ci(system, keep_vectors=True, **options)
+        r = self.result = ci(system, keep_vectors=True, progress=False, **options)
         self.converged = r.converged
         states = [array_of(r, norb, nelec, k) for k in range(self.nroots)]
-        self.eci, self.ci = (r.energy, states[0]) if self.nroots == 1 else (r.energies, states)
+        self.eci: Any = r.energy if self.nroots == 1 else r.energies
+        self.ci: Any = states[0] if self.nroots == 1 else states
         return self.eci, self.ci

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 import os
@@ -124,9 +125,11 @@ class Result(Mapping[str, np.ndarray]):
         n, c = ffi.new("int64_t *"), ffi.new("const double **")
         alpha, beta = ffi.new("const uint64_t **"), ffi.new("const uint64_t **")
         call("result_determinants", self._c, state, n, alpha, beta, c)
-        kinds = ((alpha, np.uint64), (beta, np.uint64), (c, float))
-        found = (np.frombuffer(ffi.buffer(p[0], 8 * n[0]), dtype=kind).copy() for p, kind in kinds)
-        return tuple(found)
+
+        def array(pointer: Any, kind: Any) -> np.ndarray:
+            return np.frombuffer(ffi.buffer(pointer[0], 8 * n[0]), dtype=kind).copy()
+
+        return array(alpha, np.uint64), array(beta, np.uint64), array(c, float)
 
     # ---- more from the state
 

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 import os
@@ -33,6 +34,7 @@ def _run(method: str, problem: Problem, progress: Progress, *args: Any) -> Resul
     if failure is not None:
         failure.result = result
         raise failure
+    assert result is not None
     return result
 
 
@@ -53,11 +55,10 @@ def dmrg(
     progress: True: a bar; a function: it is told every Step; None: a bar in notebooks.
     options: accuracy=1e-8, m=512, states=2, measure=["Sz", "corr(Sz,Sz)"], threads=2, output="run.h5", ...
     """
-    given = isinstance(start, Result)
-    if start is not None and not given:
+    state = start._c if isinstance(start, Result) else ffi.NULL
+    if start is not None and state == ffi.NULL:
         options["start"] = start
-    problem = Problem(model, lattice, params, charges, **options)
-    return _run("dmrg", problem, progress, start._c if given else ffi.NULL)
+    return _run("dmrg", Problem(model, lattice, params, charges, **options), progress, state)
 
 
 def ed(

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 import hashlib
@@ -30,7 +31,9 @@ _HOW = {"threads", "exec", "progress", "output", "device_memory"}
 class Sweep(Sequence[Result]):
     """Results in the order of the points; `points` are {name: value}."""
 
-    def __init__(self, over: Mapping[str, Sequence[Any]], points: list[dict[str, Any]], results: list[Result]):
+    def __init__(
+        self, over: Mapping[str, Sequence[Any]], points: list[dict[str, Any]], results: list[Result]
+    ):
         self.over = {name: list(values) for name, values in over.items()}
         self.points = points
         self.results = results

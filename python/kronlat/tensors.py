@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -88,7 +89,9 @@ def _read(handle: Any, problem: Problem) -> dict[str, Any]:
             blocks[p].append(Block(left[0], state[0], origin, right[0], flat.reshape(shape).copy()))
     sites = [lib.kronlat_tensors_site(handle, p) for p in range(n)]
     local = [problem.local_states(site) for site in sites]
-    return dict(sites=sites, local_states=local, charge_names=names, moduli=moduli, bonds=bonds, blocks=blocks)
+    return dict(
+        sites=sites, local_states=local, charge_names=names, moduli=moduli, bonds=bonds, blocks=blocks
+    )
 
 
 @dataclass
@@ -143,7 +146,6 @@ class MPS(Chain):
         from . import _tenpy
 
         return _tenpy.mps_from_tenpy(psi, like, names)
-
 
     @classmethod
     def from_amplitudes(cls, states: np.ndarray, values: np.ndarray, like: MPS) -> MPS:

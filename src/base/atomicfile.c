@@ -1,4 +1,4 @@
-/* Names beside names: see atomicfile.h.
+/* Temporary names in the same folder: see atomicfile.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* O_PATH */
@@ -175,7 +175,7 @@ static kl_status open_unseen(int folder, const char *path, kl_atomic_file *p, kl
         if (got > 0) return KL_OK;
         if (got < 0) KL_TRY(kl_fail(err, KL_EIO, "%s", strerror(errno)));
     }
-    st = kl_fail(err, KL_EIO, "%d names beside it are taken", MOST);
+    st = kl_fail(err, KL_EIO, "%d temporary names for it are taken", MOST);
 out:
     if (p->folder >= 0) close(p->folder);
     p->folder = -1;

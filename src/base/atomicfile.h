@@ -1,6 +1,6 @@
-/* Files are written beside their names and take them when they are whole. What stood there stays until then,
-   and of several processes that write the same name the last one wins with a whole file. No link of another
-   user is followed, and no file is emptied that is not our own left-over.
+/* Files are written under temporary names in the same folder and take their own when they are whole. What
+   stood there stays until then, and of several processes that write the same name the last one wins with a
+   whole file. No link of another user is followed, and no file is emptied that is not our own left-over.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ATOMICFILE_H
 #define KL_ATOMICFILE_H
@@ -11,10 +11,10 @@
 enum { KL_ATOMIC_LEAF = 256 }; /* NAME_MAX of Linux, with its 0 */
 
 typedef struct kl_atomic_file {
-    int fd;                           /* open for reading and writing; its lock keeps the name ours */
-    int folder;                       /* both names are in it */
-    char target[KL_ATOMIC_LEAF];     /* what will be replaced */
-    char name[KL_ATOMIC_LEAF + 24];  /* TARGET.partial; TARGET.2.partial and so on where that is taken */
+    int fd; /* open for reading and writing; its lock keeps the name ours */
+    int folder; /* both names are in it */
+    char target[KL_ATOMIC_LEAF]; /* what will be replaced */
+    char name[KL_ATOMIC_LEAF + 24]; /* TARGET.partial; TARGET.2.partial and so on where that is taken */
     struct kl_atomic_file *volatile next; /* another open one */
 } kl_atomic_file;
 

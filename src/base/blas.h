@@ -34,7 +34,7 @@ double kl_blas_measure(int n);
 void kl_dgemm(char trans_a, char trans_b, int m, int n, int k, double alpha, const double *a, int lda,
               const double *b, int ldb, double beta, double *c, int ldc);
 
-/* y = alpha op(A) x + beta y, A m x n. One thread; what `kronlat bench` measures beside loops of our own. */
+/* y = alpha op(A) x + beta y, A m x n. One thread; what `kronlat bench` compares loops of our own with. */
 void kl_dgemv(char trans, int m, int n, double alpha, const double *a, int lda, const double *x, double beta,
               double *y);
 

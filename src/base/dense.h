@@ -14,7 +14,7 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err) KL_MUS
 
 /* The same in steps, where only some of the vectors are wanted and which ones is known when many matrices
    have been looked at: a third of the work and more is saved then. reduce: a[n][lda], n >= 1, becomes Q of
-   the tridiagonal matrix Q^T a Q, which has d[n] on its diagonal and e[n - 1] beside it: its n - 1
+   the tridiagonal matrix Q^T a Q, which has d[n] on its diagonal and e[n - 1] on the next one: its n - 1
    reflections in the columns, KL_DENSE_PANEL at a time as I - V T V^T (Schreiber and Van Loan, SIAM J. Sci.
    Stat. Comput. 10, 53 (1989)), the factors T in t[KL_DENSE_PANEL * n]. sytrd. kl_divide (divide.h) finds
    that matrix' vectors. turn: any `count` of them, z[count][n], become eigenvectors of the matrix, Q z. a and
@@ -26,12 +26,12 @@ kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, in
                             kl_err *err) KL_MUST_CHECK;
 
 /* Eigenvectors z[n][ldz] and values w[n], ascending, of the tridiagonal matrix with d[n] on its diagonal and
-   e[n - 1] beside it, on one thread. stedc, on failure steqr. */
+   e[n - 1] on the next one, on one thread. stedc, on failure steqr. */
 kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, double *w, double *z, int ldz,
                                    kl_err *err) KL_MUST_CHECK;
 
 /* Eigenvalues first .. first + count, ascending, of the symmetric tridiagonal matrix with d[n] on its
-   diagonal and e[n - 1] beside it, into w[count]; their vectors into the columns of v[ldv] unless NULL.
+   diagonal and e[n - 1] on the next one, into w[count]; their vectors into the columns of v[ldv] unless NULL.
    Bisection and inverse iteration: work of order n for each, every value to rounding. */
 kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int first, int count, double *w,
                                double *v, int ldv, kl_err *err) KL_MUST_CHECK;

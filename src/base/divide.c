@@ -386,9 +386,9 @@ static double largest_of(int n, const double *d, const double *e)
 {
     double most = 0;
     for (int i = 0; i < n; i++) {
-        const double here = fabs(d[i]), beside = i + 1 < n ? fabs(e[i]) : 0;
-        if (!(here <= DBL_MAX && beside <= DBL_MAX)) return INFINITY;
-        most = fmax(most, fmax(here, beside));
+        const double here = fabs(d[i]), next = i + 1 < n ? fabs(e[i]) : 0;
+        if (!(here <= DBL_MAX && next <= DBL_MAX)) return INFINITY;
+        most = fmax(most, fmax(here, next));
     }
     return most;
 }

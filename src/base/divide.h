@@ -23,10 +23,10 @@ typedef struct kl_divided {
     int half, joined, count[3];
 } kl_divided;
 
-/* Matrix i has d[i][n[i]] on its diagonal and e[i][n[i] - 1] beside it, which are only read; out[nmat], whose
-   contents are taken for garbage. KL_EINPUT: something is not finite; KL_ENOCONV: no method of LAPACK found
-   the values; out is cleared then. Vectors are orthogonal, and values right, to rounding of the largest, as
-   stedc's. */
+/* Matrix i has d[i][n[i]] on its diagonal and e[i][n[i] - 1] on the next one, which are only read; out[nmat],
+   whose contents are taken for garbage. KL_EINPUT: something is not finite; KL_ENOCONV: no method of LAPACK
+   found the values; out is cleared then. Vectors are orthogonal, and values right, to rounding of the
+   largest, as stedc's. */
 kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d, const double *const *e,
                     kl_divided *out, kl_err *err) KL_MUST_CHECK;
 

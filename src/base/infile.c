@@ -17,6 +17,10 @@
 
 enum { LOOK_MS = 100, STREAM_BYTES = 1 << 16 };
 
+static _Thread_local uint64_t digest = KL_HASH_EMPTY;
+
+uint64_t kl_infile_digest(void) { return digest; }
+
 typedef struct source {
     int fd;
 } source;
@@ -35,6 +39,7 @@ static ssize_t read_some(void *self, char *to, size_t n)
         const int ready = poll(&wait, 1, LOOK_MS);
         if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
         const ssize_t got = ready < 0 ? -1 : read(s->fd, to, n);
+        for (ssize_t i = 0; i < got; i++) digest = kl_hash_mix(digest, (unsigned char)to[i]);
         if (got >= 0 || (errno != EAGAIN && errno != EINTR)) return got;
     }
 }

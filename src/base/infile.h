@@ -18,4 +18,7 @@ kl_status kl_infile_read(const char *path, int64_t most, char **text, int64_t *n
 /* Opens without waiting: the descriptor of an ordinary file, for code that seeks in it. */
 kl_status kl_infile_descriptor(const char *path, int flags, int *fd, kl_err *err) KL_MUST_CHECK;
 
+/* Of all that was read through streams until now: the same where the same was read in the same order. */
+uint64_t kl_infile_digest(void);
+
 #endif

@@ -369,7 +369,7 @@ static const struct {
 };
 enum { NCASE = sizeof cases / sizeof *cases };
 
-/* Without a model: all cases, each beside a program of its own where they are named. */
+/* Without a model: all cases, each with another program where these are named. */
 static kl_status bench_cases(const kl_options *asked, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -1,4 +1,4 @@
-/* `kronlat bench' and `kronlat tune': speed, with a checked answer beside every time.
+/* `kronlat bench' and `kronlat tune': speed, every time with a checked answer.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_H
 #define KL_BENCH_H

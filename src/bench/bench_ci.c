@@ -258,7 +258,7 @@ static kl_status lines(bench *b, const trial *t, const kl_spmat *m, kl_spway way
 }
 
 /* CSR by every way of the device, the yardsticks first, and the hybrid with the paper's blocks of threads; of
-   a large matrix what a run takes and what is fastest, beside the library. */
+   a large matrix what a run takes and what is fastest, next to the library. */
 static kl_status bench_ways(bench *b, const trial *t, kl_err *err)
 {
     static const kl_spway all[] = {KL_SPWAY_CUSPARSE, KL_SPWAY_CSR5,  KL_SPWAY_WARP,
@@ -331,7 +331,7 @@ out:
 
 /* ---------------------------------------------------------------- the paper's tables */
 
-/* A row of Tables 3 to 5: what is made beside what is printed, and megabytes (MiB, as there) by format, each
+/* A row of Tables 3 to 5: what is made and what is printed, and megabytes (MiB, as there) by format, each
    equal to its formula. */
 static kl_status table_memory(int number, const kl_spmat *csr, int nthread, kl_err *err)
 {
@@ -470,7 +470,7 @@ static kl_status on_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *e
     return st;
 }
 
-/* A whole run, its energy beside what is known and what another program finds. */
+/* A whole run, its energy against what is known and what another program finds. */
 static kl_status one_run(molecule *m, const char *how, const kl_fcidump *f, const kl_ci_opts *ci,
                          const kl_ci_monitor *monitor, kl_err *err)
 {

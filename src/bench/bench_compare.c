@@ -1,5 +1,5 @@
 /* `kronlat bench compare`: each operation at each size on the host, by offload, by CUDA and by NVIDIA's
-   libraries, beside what the device's memory or one large product allow, measured in the same run. No time
+   libraries, with what the device's memory or one large product allow, measured in the same run. No time
    stands there without a residual against the host's answer. `kronlat tune` takes the same measurements at
    more sizes and writes them down for `--exec auto`.
    SPDX-License-Identifier: Apache-2.0 */

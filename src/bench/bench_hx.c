@@ -1,5 +1,5 @@
 /* `kronlat bench hx --replay FILE`: the record lists of a run (--save-records) again, with random operands:
-   by the processor alone, by a device alone with every projection, by both together, and beside the same
+   by the processor alone, by a device alone with every projection, by both together, and against the same
    matrix assembled as CSR. Time to prepare, of the first call and of later ones, memory, and the device's
    share of the work: an iteration a list, as in Figs. 14 to 19 of nemes2014. Every result is checked against
    the processor's before its time is printed.

@@ -14,7 +14,8 @@ typedef struct kl_bench_way {
 } kl_bench_way;
 
 typedef struct kl_bench_device {
-    /* plain: NULL for CUDA; cuda: beside offload, where the module is here and the device is the same */
+    /* plain: NULL for CUDA; cuda: in addition to offload, where the module is here and the device is the
+       same */
     kl_exec *ex, *plain, *host, *cuda;
     kl_bench_way way[5]; /* the first gives the answer */
     int nway, quick, own, shapes;

@@ -1,5 +1,5 @@
 /* `kronlat bench offload` and `kronlat bench cuda`: every operation of a device's executor on vectors and
-   lists of the sizes that matter, each checked before it is timed. Rates stand beside ceilings of the same
+   lists of the sizes that matter, each checked before it is timed. Rates are told with ceilings of the same
    run: for streams the copy, for products one large product. Streams are timed as a solver has them, one
    after the other: the median of 99 after 0.05 s of the same work, for after a rest the host's part of a
    launch takes 3 microseconds more. Products heat up the card, which then slows down: "burst" is the median
@@ -212,7 +212,7 @@ out:
     return st;
 }
 
-/* By CUDA every list stands beside what cuBLAS does with one large product in the same run. */
+/* By CUDA every list is compared with what cuBLAS does with one large product in the same run. */
 static kl_status dgemm_ceiling(kl_bench_device *b, kl_err *err)
 {
     static const int one[1][4] = {{4096, 4096, 4096, 0}};
@@ -417,8 +417,8 @@ out:
     return st;
 }
 
-/* The CUDA module beside offload, if it drives the same GPU: both are then in the device's one context and
-   take each other's addresses. */
+/* The CUDA module in addition to offload, if it drives the same GPU: both are then in the device's one
+   context and take each other's addresses. */
 static void open_beside(kl_bench_device *b)
 {
     kl_err absent;

@@ -1,5 +1,5 @@
 /* Whole runs: see bench_run.h. Both programs are started as a user would start them, and what they say of
-   themselves is read from their JSON, so that any older build can stand beside.
+   themselves is read from their JSON, so that any older build can be compared.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -1,4 +1,4 @@
-/* Whole runs, and those of another build beside them.
+/* Whole runs, and those of another build for comparison.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BENCH_RUN_H
 #define KL_BENCH_RUN_H

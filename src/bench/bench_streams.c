@@ -1,4 +1,4 @@
-/* Operations of a device on vectors, beside the rate of its memory.
+/* Operations of a device on vectors, compared with the rate of its memory.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bench/bench_lines.h"
 #include "exec/baselines.h"

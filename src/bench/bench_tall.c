@@ -1,5 +1,5 @@
 /* `kronlat bench gemv_trans`: V^T x (nemes2014, Alg. 4) for every width and height, with sums by shuffles and
-   by trees in shared memory, with belts of several widths, beside gemv and gemm of the vendor's library and
+   by trees in shared memory, with belts of several widths, against gemv and gemm of the vendor's library and
    of the host's BLAS. Every way is checked against the host's loops before its time is printed; the ceiling
    is the time to read as many bytes, in the same minute.
    SPDX-License-Identifier: Apache-2.0 */

@@ -1,4 +1,4 @@
-/* Another program beside a benchmark.
+/* Another program for comparison with a benchmark.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/infile.h"
 #include "base/mem.h"
@@ -96,6 +97,8 @@ static token next_token(reader *r, char word[MAX_WORD])
     return strcmp(word, "&END") == 0 || strcmp(word, "$END") == 0 ? T_END : T_WORD;
 }
 
+static int is_fci(const char *word) { return strcmp(word, "&FCI") == 0 || strcmp(word, "$FCI") == 0; }
+
 static int is_true(const char *word)
 {
     const char *p = word[0] == '.' ? word + 1 : word;
@@ -160,14 +163,28 @@ out:
     return st;
 }
 
+int kl_fcidump_is(const char *path)
+{
+    FILE *from = NULL;
+    kl_err ignored;
+    char word[MAX_WORD] = "";
+    struct stat info;
+    /* of a pipe the first word would be gone */
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+    if (kl_infile_open(path, &from, &ignored) != KL_OK) return 0;
+    reader r = {.from = from, .name = path};
+    const int begins = next_token(&r, word) == T_WORD && is_fci(word);
+    fclose(from);
+    return begins;
+}
+
 static kl_status read_header(reader *r, kl_err *err)
 {
     kl_status st = KL_OK;
     char word[MAX_WORD] = "", key[MAX_WORD] = "", pending[MAX_WORD] = "";
     token t = next_token(r, word);
     if (t == T_EOF && ferror(r->from)) return unreadable(r, err);
-    if (t != T_WORD || (strcmp(word, "&FCI") != 0 && strcmp(word, "$FCI") != 0))
-        REFUSE(r, r->line, "an FCIDUMP file begins with &FCI; this is none");
+    if (t != T_WORD || !is_fci(word)) REFUSE(r, r->line, "an FCIDUMP file begins with &FCI; this is none");
     do {
         t = next_token(r, word);
         if (t == T_EOF && ferror(r->from)) return unreadable(r, err);
@@ -528,7 +545,7 @@ kl_status kl_fcidump_read(const char *path, kl_fcidump **out, kl_err *err)
     return st;
 }
 
-/* Energy of core electrons beside one electron of `spin` in (p, q). */
+/* Energy of core electrons in the presence of one electron of `spin` in (p, q). */
 static double core_field(const kl_fcidump *f, int spin, int p, int q, int ncore, const int *core)
 {
     double e = 0;
@@ -601,6 +618,27 @@ void kl_fcidump_destroy(kl_fcidump **fcidump)
     kl_free(&f->eri[0]);
     kl_free(&f->irrep);
     kl_free(fcidump);
+}
+
+static double pair_of(const kl_fcidump *f, int kind, int p, int q, int r, int s)
+{
+    return f->eri[kind][kl_pair(p, q) * f->npair + kl_pair(r, s)];
+}
+
+double kl_fcidump_energy(const kl_fcidump *f, const unsigned char *up, const unsigned char *dn)
+{
+    const unsigned char *const occ[2] = {up, dn};
+    double e = f->core;
+    for (int spin = 0; spin < 2; spin++)
+        for (int p = 0; p < f->norb; p++) {
+            if (!occ[spin][p]) continue;
+            e += f->h[spin][p * f->norb + p];
+            for (int q = 0; q < p; q++)
+                if (occ[spin][q]) e += pair_of(f, spin, p, p, q, q) - pair_of(f, spin, p, q, q, p);
+            for (int q = 0; q < f->norb && spin == 0; q++)
+                if (dn[q]) e += pair_of(f, 2, p, p, q, q);
+        }
+    return e;
 }
 
 static uint64_t mix_reals(uint64_t hash, const double *x, int64_t n)

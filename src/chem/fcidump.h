@@ -30,6 +30,9 @@ static inline int64_t kl_pair(int p, int q)
     return p >= q ? (int64_t)p * (p + 1) / 2 + q : (int64_t)q * (q + 1) / 2 + p;
 }
 
+/* 1: path is a file that can be read, and begins as such files do (&FCI), whatever its name. */
+int kl_fcidump_is(const char *path);
+
 /* EINPUT: "FILE:LINE: what". */
 kl_status kl_fcidump_read(const char *path, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
@@ -38,6 +41,9 @@ kl_status kl_fcidump_read_stream(FILE *from, const char *name, kl_fcidump **out,
 kl_status kl_fcidump_fold(const kl_fcidump *f, int ncore, const int *core, int nactive, const int *active,
                           kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 void kl_fcidump_destroy(kl_fcidump **f);
+
+/* Of the determinant that occupies these orbitals: up[norb], dn[norb] are 0 or 1. */
+double kl_fcidump_energy(const kl_fcidump *f, const unsigned char *up, const unsigned char *dn);
 
 /* Of all numbers, so that a run that goes on can see whether they are still the same. */
 uint64_t kl_fcidump_hash(const kl_fcidump *f);

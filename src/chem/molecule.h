@@ -35,9 +35,10 @@ kl_status kl_molecule_target(const kl_molecule *m, int nalpha, int nbeta, int ir
 int kl_molecule_start(const kl_molecule *m, const unsigned char *up, const unsigned char *dn, int *start);
 
 /* Which orbital stands where. how: "fiedler" (the second eigenvector of the graph whose edges weigh what the
-   exchange integrals (pq|pq) do; orbitals that none joins one group after the other), "canonical" (as in the
-   file), or a list of all orbitals counted from 1, as the file counts them: "2,1,3". */
-kl_status kl_orbitals_order(const kl_fcidump *f, const char *how, int *order /* [norb] */,
+   exchange integrals (pq|pq) do; orbitals that none joins one group after the other), "genetic" (that, and
+   improved by a genetic algorithm), "canonical" (as in the file), or a list of all orbitals by their numbers:
+   "2,1,3". number[norb], ascending: what users call each; NULL: they count from 1. */
+kl_status kl_orbitals_order(const kl_fcidump *f, const int *number, const char *how, int *order /* [norb] */,
                             kl_err *err) KL_MUST_CHECK;
 
 #endif

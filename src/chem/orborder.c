@@ -7,6 +7,7 @@
 
 #include "base/dense.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "chem/molecule.h"
 
 typedef struct ranked {
@@ -89,7 +90,15 @@ out:
     return st;
 }
 
-static kl_status listed(const kl_fcidump *f, const char *how, int *order, kl_err *err)
+/* The orbital that users know by this number; -1: there is none. */
+static int numbered(const kl_fcidump *f, const int *number, int64_t n)
+{
+    for (int p = 0; p < f->norb; p++)
+        if (n == (number != NULL ? number[p] : p + 1)) return p;
+    return -1;
+}
+
+static kl_status listed(const kl_fcidump *f, const int *number, const char *how, int *order, kl_err *err)
 {
     kl_status st = KL_OK;
     char *seen = NULL;
@@ -100,29 +109,119 @@ static kl_status listed(const kl_fcidump *f, const char *how, int *order, kl_err
         int64_t orbital = 0;
         const size_t length = strcspn(p, ",");
         if (length < sizeof word) memcpy(word, p, length);
-        if (!kl_parse_int(word, &orbital) || orbital < 1 || orbital > f->norb)
-            KL_TRY(kl_fail(err, KL_EINPUT,
-                           "order: '%.40s' at place %d is no orbital; allowed: fiedler, canonical, or a list "
-                           "of all orbitals from 1 to %d",
-                           p, n + 1, f->norb));
-        if (seen[orbital - 1])
-            KL_TRY(kl_fail(err, KL_EINPUT, "order: orbital %d stands there twice", (int)orbital));
-        seen[orbital - 1] = 1;
-        order[n++] = (int)orbital - 1;
+        const int at = kl_parse_int(word, &orbital) ? numbered(f, number, orbital) : -1;
+        if (at < 0)
+            KL_TRY(
+                kl_fail(err, KL_EINPUT,
+                        "order: '%.40s' at place %d is no orbital of the run; allowed: fiedler, genetic, "
+                        "canonical, or a list of all its %d orbitals as the file numbers them, from %d to %d",
+                        p, n + 1, f->norb, number != NULL ? number[0] : 1,
+                        number != NULL ? number[f->norb - 1] : f->norb));
+        if (seen[at]) KL_TRY(kl_fail(err, KL_EINPUT, "order: orbital %d stands there twice", (int)orbital));
+        seen[at] = 1;
+        order[n++] = at;
         p += length;
         if (*p == '\0') break;
     }
     if (n < f->norb)
-        KL_TRY(kl_fail(err, KL_EINPUT, "order: %d orbitals are listed; the file has %d", n, f->norb));
+        KL_TRY(kl_fail(err, KL_EINPUT, "order: %d orbitals are listed; the run has %d", n, f->norb));
 out:
     kl_free(&seen);
     return st;
 }
 
-kl_status kl_orbitals_order(const kl_fcidump *f, const char *how, int *order, kl_err *err)
+/* ---------------------------------------------------------------- genetic */
+
+enum { PARENTS = 32, GENERATIONS = 400 };
+
+/* How much the orbitals exchange, times the square of how far they lie apart. */
+static double cost_of(int n, const double *exchanged, const int *order)
 {
-    if (strcmp(how, "fiedler") == 0) return fiedler(f, order, err);
-    if (strcmp(how, "canonical") != 0) return listed(f, how, order, err);
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < i; j++) sum += exchanged[order[i] * (int64_t)n + order[j]] * (i - j) * (i - j);
+    return sum;
+}
+
+static int below(uint64_t *seed, int n) { return (int)(kl_random_next(seed) % (uint64_t)n); }
+
+/* A stretch of one parent in its place, the others in the order of the second one; then a stretch is turned
+   round, or an orbital moved. */
+static void breed(int n, const int *a, const int *b, int *child, uint64_t *seed)
+{
+    int from = below(seed, n), to = below(seed, n);
+    if (from > to) {
+        const int t = from;
+        from = to;
+        to = t;
+    }
+    int at = 0;
+    for (int k = 0; k < n; k++) {
+        int taken = 0;
+        for (int i = from; i <= to && !taken; i++) taken = a[i] == b[k];
+        if (taken) continue;
+        if (at == from) at = to + 1;
+        child[at++] = b[k];
+    }
+    memcpy(child + from, a + from, (size_t)(to - from + 1) * sizeof *a);
+    const int i = below(seed, n), j = below(seed, n), low = i < j ? i : j, high = i < j ? j : i;
+    if (kl_random_next(seed) % 2 == 0) {
+        for (int x = low, y = high; x < y; x++, y--) {
+            const int t = child[x];
+            child[x] = child[y];
+            child[y] = t;
+        }
+    } else {
+        const int moved = child[i];
+        memmove(child + i, child + i + 1, (size_t)(n - 1 - i) * sizeof *child);
+        memmove(child + j + 1, child + j, (size_t)(n - 1 - j) * sizeof *child);
+        child[j] = moved;
+    }
+}
+
+/* Improves an order (Olivares-Amaya et al.): of the parents and their children the better half lives on. The
+   best is never lost, so that the result is no worse than what came in. */
+static kl_status genetic(const kl_fcidump *f, int *order, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = f->norb;
+    int *pool = NULL;
+    double *exchanged = NULL;
+    ranked rank[2 * PARENTS];
+    int place[2 * PARENTS];
+    uint64_t seed = 1;
+    KL_TRY(kl_alloc(&pool, (int64_t)2 * PARENTS * n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&exchanged, (int64_t)n * n, KL_MEM_WORK, err));
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q < n; q++) exchanged[p * (int64_t)n + q] = exchange(f, p, q);
+    for (int k = 0; k < 2 * PARENTS; k++) {
+        place[k] = k;
+        memcpy(pool + (int64_t)k * n, order, (size_t)n * sizeof *order);
+    }
+    for (int g = 0; g < GENERATIONS && n > 2; g++) {
+        for (int k = PARENTS; k < 2 * PARENTS; k++)
+            breed(n, pool + (int64_t)place[below(&seed, PARENTS)] * n,
+                  pool + (int64_t)place[below(&seed, PARENTS)] * n, pool + (int64_t)place[k] * n, &seed);
+        for (int k = 0; k < 2 * PARENTS; k++)
+            rank[k] = (ranked){cost_of(n, exchanged, pool + (int64_t)place[k] * n), place[k]};
+        qsort(rank, 2 * PARENTS, sizeof *rank, by_value);
+        for (int k = 0; k < 2 * PARENTS; k++) place[k] = rank[k].orbital;
+    }
+    memcpy(order, pool + (int64_t)place[0] * n, (size_t)n * sizeof *order);
+out:
+    kl_free(&pool);
+    kl_free(&exchanged);
+    return st;
+}
+
+kl_status kl_orbitals_order(const kl_fcidump *f, const int *number, const char *how, int *order, kl_err *err)
+{
+    const int better = strcmp(how, "genetic") == 0;
+    if (better || strcmp(how, "fiedler") == 0) {
+        const kl_status st = fiedler(f, order, err);
+        return st == KL_OK && better ? genetic(f, order, err) : st;
+    }
+    if (strcmp(how, "canonical") != 0) return listed(f, number, how, order, err);
     for (int p = 0; p < f->norb; p++) order[p] = p;
     return KL_OK;
 }

@@ -5,7 +5,7 @@
    2. For each irrep a space, and H on it: stored, or as products only.
    3. The lowest determinants make a small dense block: its eigenvectors, with a random part over the whole
       space, start the solver, its inverse
-      preconditions it. Roots beside the wanted ones (guards) are followed until nothing of theirs can lie
+      preconditions it. Roots above the wanted ones (guards) are followed until nothing of theirs can lie
       below.
    4. Where states of several irreps are wanted: all irreps to a coarse residual, then only those that can
       still hold one of the lowest.

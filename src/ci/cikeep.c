@@ -134,7 +134,7 @@ kl_status kl_cikeep_take_up(kl_cikeep *k, kl_err *err)
         const kl_cisector *const s = &k->s[g];
         const kl_keep own = kl_keep_behind(from, 0, at);
         if (s->done == 0) continue;
-        KL_TRY(kl_keep_take(&own, s->op.ex, s->space->n, s->nvec, vector + at, err));
+        KL_TRY(kl_keep_take(&own, &s->op, s->nvec, vector + at, err));
         at += s->nvec;
     }
     k->solver = kl_keep_behind(from, nown, count);

@@ -43,9 +43,10 @@ kl_status kl_ci_parse_space(const char *text, kl_ci_opts *o, kl_err *err)
     if (strncmp(text, "cas:", 4) == 0 && comma != NULL && strlen(text) < sizeof(word)) {
         *comma = '\0';
         if (kl_parse_int(word + 4, &a) && kl_parse_int(comma + 1, &b)) {
-            if (b < 1 || b > KL_DET_MAX_ORB)
+            const int most = o->wide ? KL_FCIDUMP_MAX_ORB : KL_DET_MAX_ORB;
+            if (b < 1 || b > most)
                 return kl_fail(err, KL_EINPUT, "'%s': %lld active orbitals; allowed: 1 to %d", text,
-                               (long long)b, KL_DET_MAX_ORB);
+                               (long long)b, most);
             if (a < 0 || a > 2 * b)
                 return kl_fail(err, KL_EINPUT, "'%s': %lld electrons in %lld orbitals; allowed: 0 to %lld",
                                text, (long long)a, (long long)b, (long long)(2 * b));
@@ -244,7 +245,7 @@ static kl_status choose_orbitals(kl_ciorbitals *l, const kl_ci_opts *o, kl_err *
         if (list[k].kind != 2)
             KL_TRY(kl_fail(err, KL_EINPUT, "cas:%d,%d leaves out orbital %d, which the reference occupies",
                            o->cas_nelec, o->cas_norb, list[k].orbital + 1));
-    if (l->nactive > KL_DET_MAX_ORB)
+    if (l->nactive > KL_DET_MAX_ORB && !o->wide)
         KL_TRY(
             kl_fail(err, KL_EINPUT,
                     "%d active orbitals; at most %d are supported (freeze some, or choose an active space)",
@@ -255,7 +256,7 @@ static kl_status choose_orbitals(kl_ciorbitals *l, const kl_ci_opts *o, kl_err *
     for (int k = 0; k < l->nactive; k++) l->active[k] = list[l->ncore + k].orbital;
     qsort(l->core, (size_t)l->ncore, sizeof(int), by_int);
     qsort(l->active, (size_t)l->nactive, sizeof(int), by_int);
-    for (int p = 0; p < l->nactive; p++)
+    for (int p = 0; p < l->nactive && !o->wide; p++)
         for (int k = 0; k < l->ncore; k++) l->odd ^= (uint64_t)(l->core[k] > l->active[p]) << p;
 out:
     kl_free(&list);
@@ -304,6 +305,7 @@ kl_status kl_ciorbitals_make(const kl_fcidump *f, const kl_ci_opts *o, kl_ciorbi
         KL_TRY(kl_fcidump_fold(f, l->ncore, l->core, l->nactive, l->active, &l->own, err));
         l->g = l->own;
     }
+    if (o->wide) goto out;
     KL_TRY(kl_alloc(&l->ref, l->nref, KL_MEM_MISC, err));
     for (int r = 0; r < l->nref; r++)
         for (int spin = 0; spin < 2; spin++)

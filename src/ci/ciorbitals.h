@@ -15,7 +15,7 @@ typedef struct kl_ciorbitals {
     int *core, *active;      /* orbitals of the file */
     const kl_fcidump *g;     /* integrals of the active orbitals */
     kl_fcidump *own;         /* g where it was made here */
-    uint64_t (*ref)[2];      /* [nref] of the active orbitals */
+    uint64_t (*ref)[2];      /* [nref] of the active orbitals; NULL with kl_ci_opts.wide */
     uint64_t odd;            /* bit p: an odd number of core orbitals lies above active orbital p */
 } kl_ciorbitals;
 

@@ -9,7 +9,7 @@
 #include "base/prof.h"
 #include "base/random.h"
 
-/* guards: roots beside the wanted ones, which may come down */
+/* guards: roots above the wanted ones, which may come down */
 enum { DEFAULT_PSPACE = 120, MOST_PSPACE = 2000, MIN_GUARD = KL_CISECTOR_GUARD, MAX_GUARD = 4 };
 enum { PRODUCTS_PER_ROOT = 20 }; /* about: 15 to 25 are seen */
 /* states of the small block this close above the last wanted one are followed too */

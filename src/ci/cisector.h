@@ -8,7 +8,7 @@
 #include "ci/slater.h"
 #include "exec/spmv.h"
 
-enum { KL_CISECTOR_GUARD = 1 }; /* roots beside the wanted ones, at least */
+enum { KL_CISECTOR_GUARD = 1 }; /* roots above the wanted ones, at least */
 
 typedef struct kl_cisector {
     int irrep;

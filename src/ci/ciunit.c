@@ -51,7 +51,7 @@ static kl_status copy_of(const kl_fcidump *f, double unit, kl_fcidump **out, kl_
     for (int k = 0; k < 3; k++) c->eri[k] = NULL;
     c->core /= unit;
     if (!isfinite(c->core))
-        KL_TRY(kl_fail(err, KL_EINPUT, "the core energy %g is beyond all measure beside the integrals (%g)",
+        KL_TRY(kl_fail(err, KL_EINPUT, "the core energy %g is beyond all measure next to the integrals (%g)",
                        f->core, unit));
     KL_TRY(kl_alloc(&c->irrep, f->norb, KL_MEM_MISC, err));
     memcpy(c->irrep, f->irrep, (size_t)f->norb * sizeof *f->irrep);

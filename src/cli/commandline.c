@@ -1,5 +1,6 @@
 /* The command line. Outline:
-   1. the first word is a command; of `bench' the second one, too, and of a plan its method chooses options;
+   1. the first word is a command; of `bench' the second one, too, of a plan its method chooses options, and
+      of DMRG whether it is about a molecule;
    2. the others are options, by their letters or long names, which may be shortened, and at most one subject;
    3. what a command cannot do without is asked for.
    SPDX-License-Identifier: Apache-2.0 */
@@ -9,7 +10,9 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "chem/fcidump.h"
 #include "run/optiontable.h"
+#include "run/runfile.h"
 
 typedef struct words {
     kl_options *o;
@@ -77,6 +80,20 @@ static kl_command method_of(kl_command command, int argc, char **argv)
     return command == KL_CMD_PLAN ? KL_CMD_PLAN_ED : KL_CMD_EXPLAIN_ED;
 }
 
+/* Whether DMRG is about a molecule is looked for in the same way: one of the words, or the run that goes on,
+   says so. */
+static int names_molecule(int argc, char **argv)
+{
+    const int i = has_word(argc, argv, "--resume", strlen("--res"));
+    if (i > 0) {
+        const char *const inside = strchr(argv[i - 1], '=');
+        if (kl_runfile_of_molecule(inside != NULL ? inside + 1 : i < argc ? argv[i] : "")) return 1;
+    }
+    for (int k = 1; k < argc; k++)
+        if (argv[k][0] != '-' && kl_fcidump_is(argv[k])) return 1;
+    return 0;
+}
+
 static kl_status find_command(int argc, char **argv, words *w, kl_err *err)
 {
     const char *const first = argc > 0 ? argv[0] : "--help";
@@ -90,6 +107,10 @@ static kl_status find_command(int argc, char **argv, words *w, kl_err *err)
     w->command = w->o->command = (kl_command)c;
     w->at = 1;
     if (c == KL_CMD_PLAN || c == KL_CMD_EXPLAIN) w->command = method_of(w->o->command, argc, argv);
+    if (kl_command_of_molecule(w->command) != w->command && names_molecule(argc, argv)) {
+        w->o->molecule = 1;
+        w->command = kl_command_of_molecule(w->command);
+    }
     if (c == KL_CMD_BENCH) {
         const kl_status st = bench_command(argc, argv, &w->command, err);
         if (st != KL_OK) return st;
@@ -226,9 +247,9 @@ static kl_status check_subject(const words *w, kl_err *err)
     const kl_command_row *const row = &kl_command_table[w->command];
     const int resumed = o->resume != NULL; /* then the file says it */
     if (row->subject == KL_SUBJECT_MODEL && o->model == NULL && !resumed)
-        return kl_fail(err, KL_EINPUT, "%s: %s is missing; `kronlat models' lists the models", row->name,
-                       row->args);
-    if (row->subject == KL_SUBJECT_FILE && o->file == NULL && !(w->command == KL_CMD_CI && resumed))
+        return kl_fail(err, KL_EINPUT, "%s: MODEL is missing; `kronlat models' lists the models", row->name);
+    const int of_molecule = w->command == KL_CMD_CI || w->command == KL_CMD_DMRG_MOLECULE;
+    if (row->subject == KL_SUBJECT_FILE && o->file == NULL && !(of_molecule && resumed))
         return kl_fail(err, KL_EINPUT, "%s: %s is missing; it is the file to read", row->name, row->args);
     if (row->subject == KL_SUBJECT_SHELL && o->file == NULL)
         return kl_fail(err, KL_EINPUT, "%s: the shell is missing; allowed: %s", row->name, row->args);

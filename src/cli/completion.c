@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "chem/fcidump.h"
 #include "run/optiontable.h"
 #include "model/modelread.h"
 
@@ -286,6 +287,9 @@ static void find_command(asked *a)
                           (strcmp(a->word[i - 1], "--method") == 0 && strcmp(a->word[i], "ed") == 0);
         if (exact && a->command == KL_CMD_PLAN) a->command = KL_CMD_PLAN_ED;
         if (exact && a->command == KL_CMD_EXPLAIN) a->command = KL_CMD_EXPLAIN_ED;
+        if (kl_command_of_molecule(a->command) != a->command && a->word[i][0] != '-' &&
+            kl_fcidump_is(a->word[i]))
+            a->command = kl_command_of_molecule(a->command);
         if (a->command == KL_CMD_BENCH_HX && strcmp(a->word[i], "--replay") == 0)
             a->command = KL_CMD_BENCH_REPLAY;
     }

@@ -527,18 +527,20 @@ out:
 kl_status kl_dmrgcli_measure(kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
+    char *path = o->file; /* a molecule's result brings the name of its FCIDUMP file along */
+    o->file = NULL;
     kl_result *r = NULL;
     kl_task *t = NULL;
     kl_state *state = NULL;
     const double started = kl_clock();
     int held = -1;
     if (o->measure.n == 0)
-        return kl_fail(err, KL_EINPUT,
-                       "measure: --measure is missing; `kronlat measure --help' lists what can be measured");
-    held = kl_checked_hold(o->file); /* or what others measure meanwhile would be lost */
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "measure: --measure is missing; `kronlat measure --help' lists what can be measured"));
+    held = kl_checked_hold(path); /* or what others measure meanwhile would be lost */
     if (kl_interrupted())
-        KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", o->file));
-    KL_TRY(kl_result_read(o->file, &r, err));
+        KL_TRY(kl_fail(err, KL_EIO, "%.300s: interrupted while another program had the file", path));
+    KL_TRY(kl_result_read(path, &r, err));
     o->command = KL_CMD_DMRG;
     const kl_text_list asked = o->measure;
     o->measure = (kl_text_list){0}; /* what was asked of the run is in the file */
@@ -550,14 +552,14 @@ kl_status kl_dmrgcli_measure(kl_options *o, kl_err *err)
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_dmrgrun_check_measure(t, err));
     KL_TRY(kl_task_charges(t, err));
-    KL_TRY(kl_result_match(o->file, r, t->model, t->lat, t->params, t->target, 0, err));
-    KL_TRY(kl_result_read_state(o->file, t->terms, &state, err));
+    KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, t->target, 0, err));
+    KL_TRY(kl_result_read_state(path, t->terms, &state, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     KL_TRY(kl_dmrgrun_measure(t, state, 0, r, err));
-    st = kl_result_write(o->file, r, state, err);
+    st = kl_result_write(path, r, state, err);
     if (held >= 0) close(held);
     held = -1;
-    const kl_run_facts facts = {t->ex->name,          t->ex->nthread, st == KL_OK ? o->file : NULL,
+    const kl_run_facts facts = {t->ex->name,          t->ex->nthread, st == KL_OK ? path : NULL,
                                 kl_clock() - started, "measure",      NULL};
     if (o->json) kl_report_result_json(stdout, r, &facts);
     else kl_report_result(stdout, r, &facts);
@@ -566,5 +568,6 @@ out:
     kl_state_destroy(&state);
     kl_task_destroy(&t);
     kl_result_destroy(&r);
+    kl_free(&path);
     return st;
 }

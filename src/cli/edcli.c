@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/edreport.h"
 #include "cli/json.h"
+#include "cli/rankscli.h"
 #include "config.h"
 #include "lib/handles.h"
 #include "run/edrun.h"
@@ -75,6 +76,7 @@ static void print_result(const kl_task *t, const kl_result *r, const char *path,
 static void say_interrupted(const char *path, int kept)
 {
     char text[1400];
+    if (!kl_rankscli_tells()) return;
     if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
     else if (!kept) snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
     else
@@ -142,7 +144,7 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     clear_line(w);
     snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name,
              *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
-    if (*stopped) kl_report_error("interrupted; the sectors told are done");
+    if (*stopped && kl_rankscli_tells()) kl_report_error("interrupted; the sectors told are done");
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
     if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
     if (more) {
@@ -168,9 +170,13 @@ kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
     kl_status st = KL_OK;
     kl_task *t = NULL;
     kl_result *done = NULL;
-    watcher w = {.live = isatty(2), .verbose = o->verbose, .started = kl_clock()};
-    const kl_watch watch = {
-        .self = &w, .note = on_note, .product = on_product, .level = on_level, .sample = on_sample};
+    const int first = kl_rankscli_tells();
+    watcher w = {.live = first && isatty(2), .verbose = first && o->verbose, .started = kl_clock()};
+    const kl_watch watch = {.self = &w,
+                            .note = first ? on_note : NULL,
+                            .product = on_product,
+                            .level = on_level,
+                            .sample = on_sample};
     KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
     if (t->scanning && o->temperatures == NULL) KL_TRY(run_scan(o, t, &w, &watch, stopped, err));
     else KL_TRY(run_whole(o, t, done, &w, &watch, stopped, err));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/json.h"
+#include "comm/comm.h"
 #include "config.h"
 #include "base/mem.h"
 
@@ -118,8 +119,18 @@ static void print_thermal(FILE *to, const kl_result *r)
     }
 }
 
+/* "4 ranks of ", as long as they share the work; "": one process. */
+static const char *ranks_text(char out[40])
+{
+    const kl_comm *const c = kl_comm_world();
+    out[0] = '\0';
+    if (c != NULL) snprintf(out, 40, "%d ranks, the first: ", c->size);
+    return out;
+}
+
 void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
+    char ranks[40];
     char a[32], b[32];
     const double *const run = list_of(r, "ed/run", KL_NEDRUN);
     kl_report_head_of(to, r, facts);
@@ -160,8 +171,8 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
                     run[KL_EDRUN_NRESTART], run[KL_EDRUN_SECONDS_BUILD]);
     }
     if (facts != NULL)
-        fprintf(to, "machine      %s, %d thread%s; memory peak %s; %.3g s in all\n", facts->exec,
-                facts->nthread, facts->nthread == 1 ? "" : "s",
+        fprintf(to, "machine      %s%s, %d thread%s; memory peak %s; %.3g s in all\n", ranks_text(ranks),
+                facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s",
                 kl_report_bytes((double)kl_mem_total_peak_bytes(), a), facts->seconds);
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);
     for (int i = 0; i < r->nmeasured; i++) {
@@ -285,7 +296,7 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
         kl_json_real(&j, "table_bytes", run[KL_EDRUN_TABLES]);
         kl_json_real(&j, "matrix_bytes", run[KL_EDRUN_MATRIX]);
     }
-    for (int i = 0; i < r->nmeasured; i++) /* "ed/residual" beside the energies, under its own name */
+    for (int i = 0; i < r->nmeasured; i++) /* "ed/residual" is told with the energies, under its own name */
         if (strncmp(r->measured[i].name, "ed/", 3) == 0 && strcmp(r->measured[i].name, "ed/run") != 0)
             kl_json_reals(&j, r->measured[i].name + 3, r->measured[i].shape[0], r->measured[i].data);
     kl_report_json_measured(&j, r, "ed/");

@@ -108,7 +108,7 @@ void kl_report_infinite(FILE *to, const kl_report_head *head, int n, const kl_in
     const paper *const p = paper_of(head, n, row);
     char c[32];
     fprintf(to, "\nin the form of nemes2014, Table 5%s\n",
-            p ? "; beside it the paper's (Xeon E5 and K20)" : "");
+            p ? "; next to it the paper's (Xeon E5 and K20)" : "");
     double reached = 0;
     for (int i = 0; i < n; i++) reached = fmax(reached, row[i].residual > row[i].tol ? row[i].residual : 0);
     fprintf(to, "  residual asked for            %.0e\n", row[n - 1].tol);

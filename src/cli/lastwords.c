@@ -8,7 +8,9 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "io/h5.h"
@@ -53,4 +55,15 @@ void kl_lastwords_prepare(int status)
     if (sigaltstack(&own, NULL) == 0)
         for (int i = 0; i < NDEADLY; i++) sigaction(deadly[i], &action, &former[i]);
     (void)atexit(on_exit_of_program);
+}
+
+void kl_lastwords_end(const char *line)
+{
+    char text[1400];
+    kl_atomic_abandon();
+    if (line[0] != '\0') {
+        snprintf(text, sizeof text, "kronlat: %.1300s\n", line);
+        (void)!write(to, text, strlen(text));
+    }
+    _exit(status_of_end);
 }

@@ -8,4 +8,7 @@
    it has none to describe an error; neither can be caught in the call. */
 void kl_lastwords_prepare(int status);
 
+/* Ends the program there and then, in any thread, after `line' where there is one. */
+void kl_lastwords_end(const char *line);
+
 #endif

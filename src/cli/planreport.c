@@ -13,8 +13,9 @@
 void kl_report_title(FILE *to, const kl_report_head *head)
 {
     const kl_model *m = head->model;
-    fprintf(to, "%s%s%s%s   %s\nlattice      %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
-            m->variant[0] != '\0' ? ")" : "", m->formula, head->lattice);
+    fprintf(to, "%s%s%s%s   %s\n%s %s\n", m->name, m->variant[0] != '\0' ? "(" : "", m->variant,
+            m->variant[0] != '\0' ? ")" : "", m->formula,
+            strcmp(m->name, "molecule") == 0 ? "orbitals    " : "lattice     ", head->lattice);
     if (head->charges[0] != '\0') fprintf(to, "charges      %s\n", head->charges);
 }
 
@@ -105,7 +106,7 @@ void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
     char a[32], b[32], c[32], d[32];
     if (p->nway == 0) return;
     fprintf(to,
-            "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants beside it (%s "
+            "\nmemory of the device for one H x, m = %d, with the least an eigensolver wants besides (%s "
             "of vectors)",
             p->m, kl_report_bytes((double)p->least_bytes, a));
     if (p->room_bytes > 0) fprintf(to, "; it has %s", kl_report_bytes((double)p->room_bytes, a));

@@ -104,7 +104,8 @@ static void print_head(FILE *to, const kl_result *r)
     char charges[512];
     fprintf(to, "%s%s%s%s   %s\n", r->model, r->variant[0] != '\0' ? "(" : "", r->variant,
             r->variant[0] != '\0' ? ")" : "", r->formula);
-    fprintf(to, "lattice      %s, %d sites\n", r->lattice, r->nsite);
+    if (strcmp(r->model, "molecule") == 0) fprintf(to, "orbitals     %d of %s\n", r->nsite, r->lattice);
+    else fprintf(to, "lattice      %s, %d sites\n", r->lattice, r->nsite);
     if (r->nparam > 0) {
         fprintf(to, "parameters  ");
         print_params(to, r);
@@ -199,7 +200,7 @@ static void print_stop(FILE *to, const kl_result *r)
     const char *why = kl_report_stop(r->dmrg.stop, &converged);
     /* nobody may want so little */
     if (converged && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
-        why = "as far as rounding allows, the energy being small beside the terms of H";
+        why = "as far as rounding allows, the energy being small next to the terms of H";
     if (!r->finished)
         fprintf(to, "stopped      a checkpoint after %d sweeps; go on from it with --resume\n",
                 r->sweep_done);

@@ -8,7 +8,7 @@
 #include "cli/json.h"
 #include "io/result.h"
 
-/* What a run knows beside its result; for `show` there is none. */
+/* What a run knows besides its result; for `show` there is none. */
 typedef struct kl_run_facts {
     const char *exec;     /* "host" */
     int nthread;

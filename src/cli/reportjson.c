@@ -10,6 +10,7 @@
 #include "cli/reporttext.h"
 #include "run/dmrgrun.h"
 #include "run/request.h"
+#include "comm/comm.h"
 #include "config.h"
 #include "dmrg/schedule.h"
 
@@ -102,6 +103,7 @@ void kl_report_json_facts(kl_json *j, const kl_run_facts *facts)
     if (facts == NULL) return;
     kl_json_text(j, "exec", facts->exec);
     kl_json_int(j, "threads", facts->nthread);
+    if (kl_comm_world() != NULL) kl_json_int(j, "ranks", kl_comm_world()->size);
     kl_json_text(j, "output", facts->output);
     kl_json_real(j, "seconds_total", facts->seconds);
     kl_json_open(j, "memory_peak_bytes", '{');

@@ -1,5 +1,5 @@
 /* Packed lists of a sum of Kronecker products: those of its operators (kronlist.h), and what blocks have
-   beside them. All arrays go to the device as one block of memory, addresses inside it put in beforehand.
+   besides these. All arrays go to the device as one block of memory, addresses inside it put in beforehand.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/devkron.h"
 #include "base/mem.h"

@@ -1,22 +1,13 @@
 /* Finds and opens the CUDA module. Whatever stands in the way (not built, made for another program, no
    driver, no GPU) is one line.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include "config.h"
 #include "cuda/module.h"
 #include "exec/exec.h"
 #include "base/mem.h"
+#include "base/module.h"
 #include "device/spdev.h"
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define MODULE "libkronlat-cuda.so"
-enum { LONGEST = 4096 };
 
 static const kl_cuda_host services = {
     .fail = kl_fail,
@@ -52,60 +43,19 @@ static const kl_cuda_host services = {
     .devkron_release = kl_devkron_release,
 };
 
-/* The folder of the program, without a slash at its end; "" when the system does not say. */
-static void own_folder(char *out)
-{
-    const ssize_t n = readlink("/proc/self/exe", out, LONGEST - 1);
-    out[n > 0 ? n : 0] = '\0';
-    char *const slash = strrchr(out, '/');
-    if (slash) *slash = '\0';
-}
-
-/* The folder of the file that this code was loaded from: of the shared library, or of the program. */
-static void code_folder(char *out)
-{
-    Dl_info info;
-    out[0] = '\0';
-    if (dladdr(&services, &info) == 0 || info.dli_fname == NULL) return;
-    const char *const slash = strrchr(info.dli_fname, '/');
-    if (slash != NULL) snprintf(out, LONGEST, "%.*s", (int)(slash - info.dli_fname), info.dli_fname);
-}
-
-/* $KRONLAT_CUDA names the file; else it lies beside the shared library that is in use, beside the program,
-   above it (a build's tests), or where libraries are installed. */
-static kl_status find_module(void **out, char *path, kl_err *err)
-{
-    const char *const named = getenv("KRONLAT_CUDA");
-    char own[LONGEST], code[LONGEST];
-    *out = NULL;
-    own_folder(own);
-    code_folder(code);
-    for (int place = named && *named ? 0 : 1; place < 5; place++) {
-        const int n = place == 0   ? snprintf(path, LONGEST, "%s", named)
-                      : place == 1 ? snprintf(path, LONGEST, "%s/" MODULE, code)
-                      : place == 2 ? snprintf(path, LONGEST, "%s/" MODULE, own)
-                      : place == 3 ? snprintf(path, LONGEST, "%s/../" MODULE, own)
-                                   : snprintf(path, LONGEST, "%s/" MODULE, KL_LIBDIR);
-        if (n < 0 || n >= LONGEST || (place > 0 && access(path, F_OK) != 0)) continue;
-        *out = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (*out) return KL_OK;
-        return kl_fail(err, KL_EABSENT, "--exec cuda: %.300s cannot be loaded: %.400s", path, dlerror());
-    }
-    return kl_fail(
-        err, KL_EABSENT,
-        "--exec cuda is not built into this program: " MODULE
-        " is neither in %.300s nor in %.200s, and KRONLAT_CUDA names none (meson option -Dcuda=enabled)",
-        code[0] != '\0' ? code : own, KL_LIBDIR);
-}
+static const kl_module module = {.what = "--exec cuda",
+                                 .file = "libkronlat-cuda.so",
+                                 .variable = "KRONLAT_CUDA",
+                                 .option = "-Dcuda=enabled"};
 
 kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     void *library;
-    char path[LONGEST];
+    char path[KL_MODULE_PATH];
     *out = NULL;
     /* stays for the life of the program: a GPU's context outlives an executor */
-    KL_TRY(find_module(&library, path, err));
+    KL_TRY(kl_module_open(&module, &library, path, err));
     const kl_cuda_module *const m = dlsym(library, KL_CUDA_SYMBOL);
     static const size_t bytes[] = KL_CUDA_SIZES;
     _Static_assert(sizeof bytes == sizeof m->bytes, "a place for each");

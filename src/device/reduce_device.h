@@ -1,6 +1,6 @@
 /* Sums of all blocks of a launch on NVIDIA GPUs, once for CUDA and for bare OpenMP regions, in an order that
-   depends on the launch alone: equal input gives equal bits. A block leaves its part in slots, a number
-   beside that of the launch, both written and read as one; the first block looks until all are there. Parts
+   depends on the launch alone: equal input gives equal bits. A block leaves its part in slots, a number with
+   the number of the launch, both written and read as one; the first block looks until all are there. Parts
    without such a mark take a fence, a counter and a last block that then reads: a microsecond more of every
    launch.
    SPDX-License-Identifier: Apache-2.0 */

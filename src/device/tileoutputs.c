@@ -58,7 +58,7 @@ static kl_status target(kl_tile_plan_maker *s, const kl_batch *b, int group, int
         if (*to >= 0 && !s->dest[*to].read && !(whole && !r->beta)) goto out; /* one more part of it */
         if (r->beta) *foreseen = 0;
         if (!*foreseen) goto out;
-        /* what was there is over; what stands beside it stays */
+        /* the older record of these elements ends; those of other elements stay */
         for (int64_t i = s->nlive - 1; i >= 0; i--) {
             const kl_alive w = s->live[i];
             if (end <= w.from || from >= w.to) continue;
@@ -96,8 +96,8 @@ static kl_status target(kl_tile_plan_maker *s, const kl_batch *b, int group, int
         if (other.ldc != r->ldc) *foreseen = 0;
         const int64_t gap = from - d->base, row = ((gap % r->ldc) + r->ldc) % r->ldc,
                       col = (gap - row) / r->ldc;
-        const int below = row >= other.m && row + r->m <= r->ldc, beside = col >= other.n || col + r->n <= 0;
-        if (!below && !beside) *foreseen = 0;
+        const int below = row >= other.m && row + r->m <= r->ldc, aside = col >= other.n || col + r->n <= 0;
+        if (!below && !aside) *foreseen = 0;
     }
     if (*foreseen)
         KL_TRY(new_dest(

@@ -131,6 +131,23 @@ static kl_rec sum_record(const kl_bigop *g, const kl_part *p, int64_t to, int ld
                     .alpha = p->coef};
 }
 
+/* The parts of one operator and sector that fall on each place, in their order: for list p the parts head[p],
+   next[head[p]] and so on to -1. WHOLE: all fall on one. Returns the number of lists. */
+static int gather(const kl_bigop *g, repack_unit unit, int64_t from, int64_t to, int64_t *head, int64_t *tail,
+                  int64_t *next)
+{
+    int n = 0;
+    for (int64_t i = from; i < to; i++) {
+        int p = 0;
+        while (p < n && unit == PLACES && !same_place(&g->part[head[p]], &g->part[i])) p++;
+        next[i - from] = -1;
+        if (p == n) head[n++] = i;
+        else next[tail[p] - from] = i;
+        tail[p] = i;
+    }
+    return n;
+}
+
 /* Replaces parts by sums of them in a new pack. */
 static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
 {
@@ -140,48 +157,45 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
     const int n = basis->nsec;
     kl_batch batch;
     kl_part *part = NULL;
-    int64_t *first = NULL, npart = 0, npack = 0;
+    int64_t *first = NULL, *list = NULL, npart = 0, npack = 0, most = 0;
     kl_dptr pack = {0};
     kl_batch_init(&batch);
     KL_TRY(kl_alloc(&first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&part, g->npart, KL_MEM_RECORD, err));
+    for (int64_t at = 0; at < (int64_t)g->nop * n; at++)
+        if (g->first[at + 1] - g->first[at] > most) most = g->first[at + 1] - g->first[at];
+    KL_TRY(kl_alloc(&list, 3 * most, KL_MEM_RECORD, err));
+    int64_t *const head = list, *const tail = list + most, *const next = list + 2 * most;
     for (int b = 0; b < g->nop; b++)
         for (int c = 0; c < n; c++) {
-            const int64_t at = (int64_t)b * n + c, from = g->first[at], to = g->first[at + 1];
+            const int64_t at = (int64_t)b * n + c, from = g->first[at];
+            const int identity = kl_bigop_identity(g, b),
+                      nplace = gather(g, unit, from, g->first[at + 1], head, tail, next);
             first[at] = npart;
-            if (from == to) continue;
-            const int identity = kl_bigop_identity(g, b);
-            for (int64_t i = from; i < to; i++) {
-                const kl_part *const p = &g->part[i];
-                int64_t same = 0, before = 0;
-                for (int64_t j = from; j < to; j++) {
-                    if (unit == PLACES && !same_place(p, &g->part[j])) continue;
-                    same++;
-                    before += j < i;
-                }
-                if (before) continue;
+            for (int p = 0; p < nplace; p++) {
+                const kl_part *const one = &g->part[head[p]];
+                const int alone = head[p] == tail[p];
                 /* stays as it is; the identity is never multiplied */
-                if (identity || (unit == PLACES && same == 1)) {
+                if (identity || (unit == PLACES && alone)) {
                     part[npart++] =
                         unit == PLACES
-                            ? *p
+                            ? *one
                             : (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
                     continue;
                 }
-                const int rows = unit == PLACES ? p->nrow : basis->dim[g->dst[at]],
-                          cols = unit == PLACES ? p->ncol : basis->dim[c];
+                const int rows = unit == PLACES ? one->nrow : basis->dim[g->dst[at]],
+                          cols = unit == PLACES ? one->ncol : basis->dim[c];
                 KL_TRY(kl_batch_open_group(&batch, npack, (int64_t)rows * cols, err));
-                KL_TRY(kl_batch_reserve(&batch, same, err));
-                for (int64_t j = i; j < to; j++) {
+                for (int64_t j = head[p]; j >= 0; j = next[j - from]) {
                     const kl_part *const q = &g->part[j];
-                    if (unit == PLACES && !same_place(p, q)) continue;
+                    KL_TRY(kl_batch_reserve(&batch, 1, err));
                     *kl_batch_push(&batch) = sum_record(
                         g, q, npack + (unit == PLACES ? 0 : q->row + (int64_t)q->col * rows), rows);
                 }
                 kl_batch_close_group(&batch, 0);
-                part[npart++] = (kl_part){.row = unit == PLACES ? p->row : 0,
+                part[npart++] = (kl_part){.row = unit == PLACES ? one->row : 0,
                                           .nrow = rows,
-                                          .col = unit == PLACES ? p->col : 0,
+                                          .col = unit == PLACES ? one->col : 0,
                                           .ncol = cols,
                                           .ld = rows,
                                           .packed = 1,
@@ -206,6 +220,7 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
 out:
     kl_batch_clear(&batch);
     ex->vt.release(ex, &pack);
+    kl_free(&list);
     kl_free(&part);
     kl_free(&first);
     return st;

@@ -1,4 +1,4 @@
-/* Operators of a block of sites, and of a block with one more site beside it in factored form. They are lists
+/* Operators of a block of sites, and of a block with one more site in factored form. They are lists
    of dense pieces between sectors; what the operators mean is the matter of mpo.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BLOCK_H
@@ -54,7 +54,7 @@ typedef struct kl_part {
 
 /* All operators of the cut beyond the site, in four-factor form: (block operator) x (element of a site
    operator). Where several records fall on the same place (many block operators with one site operator, as in
-   long-range models; a constant beside an operator) their sum is packed once, so that no product is made
+   long-range models; a constant and an operator) their sum is packed once, so that no product is made
    twice. */
 typedef struct kl_bigop {
     const kl_block *block; /* borrowed */

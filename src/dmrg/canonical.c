@@ -3,7 +3,7 @@
       site;
    2. the centre walks to the left end: right isometries everywhere;
    3. it walks to the right end: left isometries, and the bond of every cut.
-   A step multiplies by records and takes a QR decomposition of each sector's matrix, sector beside sector;
+   A step multiplies by records and takes a QR decomposition of each sector's matrix, sectors in parallel;
    where a matrix has fewer rows than columns its basis is kept as it is.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/canonical.h"
@@ -106,7 +106,7 @@ out:
     return st;
 }
 
-/* t = q r, sector beside sector. */
+/* t = q r, sectors in parallel. */
 typedef struct decomposition {
     const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T on the way to the left */
     const kl_basis *beyond;

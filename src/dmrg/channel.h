@@ -23,8 +23,8 @@ typedef struct kl_junction {
 /* 0 where the spins do not couple. */
 double kl_channel_factor(const kl_junction *at);
 
-/* What L R of a superblock has beside its sign, for the pieces between two row sectors; 1 without the
-   spin. */
+/* The factor that L R of a superblock has besides its sign, for the pieces between two row sectors; 1 without
+   the spin. */
 double kl_channel_scalar(const kl_mpo *m, const kl_cut_op *o, int from, int to, const kl_basis *row);
 
 #endif

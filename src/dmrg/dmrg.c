@@ -19,8 +19,8 @@
 #include <string.h>
 
 const char *const kl_part_name[KL_NPART] = {
-    "operators and records",    "eigensolver", "of it products with H", "truncation", "growth of blocks",
-    "turning the wavefunction", "other"};
+    "operators and records", "eigensolver", "of it products with H", "truncation", "growth of blocks",
+    "wave transform",        "other"};
 
 /* ORDER KL_SITES */
 const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
@@ -106,9 +106,9 @@ static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *r
     return st;
 }
 
-/* The guard of a sector that is solved as a whole, which its sweeps need not carry: solved beside the states
-   once, where the last bond holds the sector, it tells the gap, and so how good the state is. The states stay
-   as they are. */
+/* The guard of a sector that is solved as a whole, which its sweeps need not carry: solved together with the
+   states once, where the last bond holds the sector, it tells the gap, and so how good the state is. The
+   states stay as they are. */
 static kl_status look_beyond(run *r, kl_dmrg_row *row, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -52,18 +52,22 @@ typedef struct kl_dmrg_opts {
     kl_qn target;
     /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
     double accuracy;
-    int nsweep;              /* entries of `sweep`; 0: automatic */
+    double error;            /* wanted absolute error of the energy, in its place; 0: accuracy says it */
+    /* 1: sectors are many and small, as those of molecules are: the automatic schedule keeps more states and
+       noise for longer at first, or sectors that the ground state needs are lost */
+    int many_sectors;
+    int nsweep; /* entries of `sweep`; 0: automatic */
     kl_dmrg_sweep *sweep;
-    int m_max;               /* cap of the automatic schedule; 0: 4096 */
-    int m_min;               /* states kept at least where the discarded weight would allow fewer */
+    int m_max; /* cap of the automatic schedule; 0: 4096 */
+    int m_min; /* states kept at least where the discarded weight would allow fewer */
     /* truncate to this weight instead of to m alone (dynamic block state selection); 0: off */
     double discard;
-    int max_sweep;           /* of the automatic schedule; 0: 100 */
-    const int *start;        /* [nsite] state of each position for a product start; NULL: chosen */
+    int max_sweep; /* of the automatic schedule; 0: 100 */
+    const int *start; /* [nsite] state of each position for a product start; NULL: chosen */
     uint64_t seed;
-    int max_basis;           /* Davidson; 0: 20 */
-    int max_apply;           /* products with H per step at most; 0: automatic */
-    const char *records;     /* NULL, or a file for the lists of H x at the middle bond, one a sweep */
+    int max_basis; /* Davidson; 0: 20 */
+    int max_apply; /* products with H per step at most; 0: automatic */
+    const char *records; /* NULL, or a file for the lists of H x at the middle bond, one a sweep */
     /* sweeps already made, when going on from a checkpoint: the schedule goes on behind them, */
     int ndone;
     const kl_dmrg_row *done; /* and these rows [ndone] open the result's; */

@@ -8,8 +8,8 @@
    */
 void kl_engine_make_room(kl_engine *e, int64_t bytes);
 
-/* Operators of the centre on the device, if it has room for them beside the least that an eigensolver wants
-   there; else on the host, from where lists stream them. */
+/* Operators of the centre on the device, if it has memory for them and for the least that an eigensolver
+   wants there; else on the host, from where lists stream them. */
 void kl_engine_settle(kl_engine *e);
 
 #endif

@@ -1,4 +1,4 @@
-/* A basis of one side of a bond, and beside it the states that H leads to: what a wavefunction of fewer
+/* A basis of one side of a bond, and added to it the states that H leads to: what a wavefunction of fewer
    states on that side lacks, found by a random sketch of H psi (controlled bond expansion: Gleis, Li, von
    Delft, PRL 130, 246402 (2023); the sketch: McCulloch, Osborne, arXiv 2403.00562).
    SPDX-License-Identifier: Apache-2.0 */

@@ -14,9 +14,9 @@ enum {
     WORTH_NARROW = 16, /* the same where the other side has no site of its own */
     WORTH_WHOLE = 96, /* the same where all columns or rows are taken */
     STEP = 8,       /* columns are multiples of it */
-    BESIDE = 12,    /* columns at least beside those that are expected to be kept */
+    BESIDE = 12,    /* columns at least, more than are expected to be kept */
 };
-#define MORE_TRIED 0.15    /* columns beside those that are expected to be kept */
+#define MORE_TRIED 0.15    /* columns more than are expected to be kept, as a part of them */
 #define TOO_MANY 0.7       /* of all columns: a full decomposition costs no more then; */
 #define TOO_MANY_TEST 0.95 /* where products are asked for */
 #define FEW_NARROW 0.75    /* of the rows, there */
@@ -37,8 +37,8 @@ kl_sector_way kl_sector_choose(const kl_sector_case *c)
                                           : 2,
                  expected = ceil(c->known * growth);
     const int least = c->full ? BESIDE + kl_sector_unit((int)expected) : BESIDE;
-    const double beside = fmax(least, MORE_TRIED * expected);
-    const int tried = up(fmax(expected + beside, c->least), STEP);
+    const double more = fmax(least, MORE_TRIED * expected);
+    const int tried = up(fmax(expected + more, c->least), STEP);
     const double most = c->way == KL_TRUNCATION_PRODUCTS ? TOO_MANY_TEST : TOO_MANY;
     if (c->known >= 0 && tried < most * full) return (kl_sector_way){1, KL_RANGE_TRIED, tried};
     if (full < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH_WHOLE)) return exact;

@@ -9,7 +9,7 @@
 
 enum {
     SHARE = 10, /* one in so many of the states that are kept is added, */
-    LEAST = 8,  /* and no fewer than these, beside those by which m grows; */
+    LEAST = 8,  /* and no fewer than these, in addition to those by which m grows; */
     GROWTH = 24 /* at most as many as are known, and so many more */
 };
 

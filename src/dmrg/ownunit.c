@@ -114,6 +114,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     }
     KL_TRY(copy_rows(o->done, o->ndone + (o->direction != 0), 1 / unit, &done, err));
     opts.done = done;
+    opts.error = o->error / unit;
     KL_TRY(kl_alloc(&opts.sweep, o->nsweep, KL_MEM_MISC, err));
     for (int k = 0; k < o->nsweep; k++) {
         opts.sweep[k] = o->sweep[k];

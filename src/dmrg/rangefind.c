@@ -1,6 +1,6 @@
 /* Leading singular vectors by products: see rangefind.h. All work with long columns is lists of products that
    any executor runs; Gram matrices of width x width visit the host, whose threads take a sector each.
-     1. T = A O of the warm columns O; random rows G; E = A^T G - O (T^T G) is what A has beside O
+     1. T = A O of the warm columns O; random rows G; E = A^T G - O (T^T G) is what A has outside of O
      2. Q = orthonormal [T, A E]
      3. passes: P = orthonormal A^T Q, Q = orthonormal A P
      4. B^T = A^T Q
@@ -215,12 +215,16 @@ typedef struct factoring {
     char *done; /* [npart] in: not asked; out: orthonormal after this pass */
     int last;
     double *tri; /* NULL, or the triangles so far */
+    const int *order; /* [npart] widest first */
+    int first; /* task 0 is this one in the order */
+    int nthread; /* inside of one part */
 } factoring;
 
-static void factor_task(void *self, int64_t i, int thread)
+static void factor_task(void *self, int64_t task, int thread)
 {
     const factoring *const f = self;
     const kl_range *const r = f->r;
+    const int i = f->order[task];
     const kl_range_part *const p = &r->part[i];
     const int n = p->width;
     double *const work = r->work + thread * r->nwork, *const step = work + 2 * (int64_t)n * n + 2 * n;
@@ -266,7 +270,7 @@ static kl_status orthonormalize(kl_range *r, which w, whose o, double *tri, kl_e
         KL_TRY(make_gram(r, w, skip, err));
         KL_TRY(r->ex->vt.download(r->ex, r->small, r->gram, r->ngram, err));
         memcpy(done, skip, (size_t)r->npart);
-        factoring f = {r, done, pass == PASSES - 1, tri};
+        factoring f = {.r = r, .done = done, .last = pass == PASSES - 1, .tri = tri, .order = r->order};
         kl_par_for(r->ex->nthread, r->npart, factor_task, &f);
         left = 0;
         for (int i = 0; i < r->npart; i++) {
@@ -458,6 +462,13 @@ static kl_status lay_out(kl_range *r, int *rows, int *count, kl_err *err)
     }
     r->nspare = r->nq > r->nbt ? r->nq : r->nbt;
     r->nwork = 3 * (int64_t)widest * widest + 2 * widest;
+    KL_TRY(kl_alloc(&r->order, r->npart, KL_MEM_WORK, err));
+    for (int i = 0; i < r->npart; i++) { /* widest first, equal ones as they come */
+        int at = i;
+        for (; at > 0 && r->part[r->order[at - 1]].width < r->part[i].width; at--)
+            r->order[at] = r->order[at - 1];
+        r->order[at] = i;
+    }
     KL_TRY(kl_realloc(&r->small, r->ngram, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&r->work, r->nwork * r->ex->nthread, KL_MEM_WORK, err));
     KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->q, err)); /* any of the three may take another's place */
@@ -650,4 +661,5 @@ void kl_range_clear(kl_range *r)
     r->ex->vt.release(r->ex, &r->gram);
     kl_free(&r->small);
     kl_free(&r->work);
+    kl_free(&r->order);
 }

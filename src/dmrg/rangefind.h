@@ -37,7 +37,7 @@ typedef struct kl_range {
     kl_dptr psi; /* [nstate][npsi], on the executor */
     kl_dptr warm;
     int npart;
-    kl_range_part *part; /* those of most work first */
+    kl_range_part *part;
     int more; /* passes behind the first product with A and A^T: each squares what columns lack */
     /* found */
     kl_dptr q; /* of each part [rows x width], columns orthonormal, or zero */
@@ -46,6 +46,7 @@ typedef struct kl_range {
     int64_t nq, nbt, ngram;
     kl_dptr spare;
     int64_t nspare;
+    int *order; /* [npart] parts, widest first */
     double *small; /* [ngram] host */
     double *work; /* host, of each thread */
     int64_t nwork;

@@ -21,6 +21,7 @@ const char *const kl_dmrg_wait_text[] = {
 
 enum {
     M_FIRST = 24,
+    M_FIRST_MANY = 96, /* of many sectors */
     M_MAX = 4096,
     MAX_SWEEP = 100,
     /* sweeps that carry all guards: fewer miss a partner that needs more states than the first sweeps keep */
@@ -42,6 +43,8 @@ enum {
 #define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
 #define SETTLED 1e-5
+/* the same of many small sectors, where sweeps go on changing next to nothing for long */
+#define SETTLED_MANY 3e-3
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
    error of an energy */
 #define GAP 0.05
@@ -72,7 +75,8 @@ static double scale_of(const kl_schedule *s, double energy)
 static double rounding_of(const kl_schedule *s) { return 2.220446049250313e-16 * s->unit.all * s->nsite; }
 static double wanted_of(const kl_schedule *s, double energy)
 {
-    return fmax(accuracy_of(s) * scale_of(s, energy), rounding_of(s));
+    const double error = s->opts->error > 0 ? s->opts->error : accuracy_of(s) * scale_of(s, energy);
+    return fmax(error, rounding_of(s));
 }
 static int held_of(const kl_schedule *s, const kl_dmrg_row *row)
 {
@@ -385,7 +389,8 @@ static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const
 static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
     const int k = res->nrow, m_cap = m_cap_of(s), warm = s->m_start > 0;
-    const int least = s->whole && s->block > M_FIRST ? s->block : M_FIRST;
+    const int fewest = s->opts->many_sectors ? M_FIRST_MANY : M_FIRST,
+              least = s->whole && s->block > fewest ? s->block : fewest;
     const int first = ((warm && s->m_start > least ? s->m_start : least) + 7) / 8 * 8;
     const int steps = warm || k == 0 ? k : k - 1;
     if (k > 0 && again(s, res, now)) return res->row[k - 1].m < m_cap ? res->row[k - 1].m : m_cap;
@@ -393,6 +398,15 @@ static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outl
     /* what is rounded down still grows */
     if (steps > 0) m = fmin(m, fmax(res->row[k - 1].m * growth_of_m(s, res, now), res->row[k - 1].m + 8));
     return m < m_cap ? (int)m / 8 * 8 : m_cap;
+}
+
+/* Of sweep k; *last: the last sweep that has some. */
+static double noise_of(const kl_schedule *s, int k, int *last)
+{
+    static const double few[] = {1e-4, 1e-6}, many[] = {1e-4, 1e-4, 1e-5};
+    const double *const noise = s->opts->many_sectors ? many : few;
+    *last = s->whole ? 0 : s->opts->many_sectors ? 2 : 1;
+    return s->m_start > 0 || k > *last ? 0 : noise[k]; /* it would undo a saved state */
 }
 
 /* One site takes over where noise ends: what opens sectors then is H, bond by bond. From the first sweep on,
@@ -405,16 +419,16 @@ static int sites_of(const kl_schedule *s, double noise)
 
 static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
-    /* a saved state: begin at its m, and no noise that would undo it */
-    const int k = res->nrow, warm = s->m_start > 0;
+    const int k = res->nrow, warm = s->m_start > 0; /* a saved state: begin at its m */
     const double scale = k ? scale_of(s, res->row[k - 1].energy[0]) : s->unit.joint,
-                 wanted = accuracy_of(s) * scale;
+                 wanted = s->opts->error > 0 ? s->opts->error : accuracy_of(s) * scale;
     /* what is known exactly needs none */
-    const int held = held_next(s, res, now), last_noise = s->whole ? 0 : 1;
+    const int held = held_next(s, res, now);
+    int last_noise;
     double ignored;
     const double g = k ? divisor(s, gap_beyond(s, res, held, wanted, INFINITY, &ignored)) : GAP * s->unit.gap;
     const double w = k ? fmax(lost(s, &res->row[k - 1]), 1e-16) : 1e-4;
-    const double noise = warm || k > last_noise ? 0 : k == 0 ? 1e-4 : 1e-6;
+    const double noise = noise_of(s, k, &last_noise);
     kl_stage next = {.m = next_m(s, res, now),
                      .held = held,
                      .m_min = s->opts->m_min,
@@ -487,9 +501,10 @@ static int settled(const kl_schedule *s, const kl_dmrg_result *res, const kl_out
     if (res->nrow < 2 || !alike(s, b - 1, b) || b->noise > 0 || b[-1].noise > 0) return 0;
     if (held_next(s, res, now) < held_of(s, b)) return 0; /* what the guards took is yet to be given back */
     if (now->wait == KL_WAIT_SOLVER && repeats(s, res) < REPEAT_MOST) return 0;
+    const double settles = s->opts->many_sectors ? SETTLED_MANY : SETTLED;
     double left = 0;
     for (int i = 0; i < res->nstate; i++) left = fmax(left, to_come(s, b, res->nrow, i));
-    return fabs(b->change) <= 0.1 * now->wanted || left <= SETTLED * now->truncation;
+    return fabs(b->change) <= 0.1 * now->wanted || left <= settles * now->truncation;
 }
 
 int kl_schedule_ends(const kl_schedule *s, const kl_dmrg_result *res, kl_dmrg_stop *stop)

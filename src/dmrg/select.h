@@ -21,7 +21,7 @@ typedef struct kl_selection {
     int m_min;       /* at least, where there are so many with weight */
     int nstate;      /* wavefunctions; as many states are kept in any case */
     double discard;  /* keep no more than leaves this weight out; 0: m alone decides */
-    double unseen;   /* weight beside that of the states */
+    double unseen;   /* weight in addition to that of the states */
     double cluster;  /* weights that differ from the last one kept by no more than this part stay with it */
     double floor;    /* weights below it are rounding noise */
     int reopen;      /* 1: sectors that noise opened keep a state each, up to a quarter of m more in all */

@@ -1,5 +1,5 @@
 /* Exact diagonalization.
-   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors beside the
+   1. basis and H on two halves; 2. a solver on kl_linop; 3. multiplets, told by guard vectors above the
       states asked for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/ed.h"
@@ -25,28 +25,39 @@ const char *const kl_ed_precondition_name[] = {"diagonal", "neumann", "none"};
 
 /* ---------------------------------------------------------------- H */
 
+/* y = H x for one vector, and x . y where xy is not NULL. */
+static kl_status apply_one(const kl_ed *ed, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (!ed->spread && !ed->spmv) return ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, xy, err);
+    if (!ed->spmv) KL_TRY(kl_kronspread_apply(ed->spread, x, y, err));
+    else if (ed->begin) {
+        KL_TRY(kl_ranks_gather(ed->ex, ed->begin, x, ed->whole, err));
+        if (ed->op.n > 0) KL_TRY(kl_spmv_apply(ed->spmv, 1, ed->whole, ed->kron->n, y, ed->op.n, err));
+    } else KL_TRY(kl_spmv_apply(ed->spmv, 1, x, ed->op.n, y, ed->op.n, err));
+    if (xy) ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, y, xy);
+out:
+    return st;
+}
+
 static kl_status ed_apply(const kl_linop *op, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
                           kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_ed *const ed = op->self;
-    if (ed->spmv) return kl_spmv_apply(ed->spmv, nvec, x, ldx, y, ldy, err);
+    if (ed->spmv && !ed->begin) return kl_spmv_apply(ed->spmv, nvec, x, ldx, y, ldy, err);
     /* of the last vector: a device is done when it is there, so that the caller's clock tells the truth */
     double xy;
     for (int i = 0; i < nvec; i++)
-        KL_TRY(ed->ex->vt.kron_apply(ed->ex, ed->kron, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy),
-                                     i + 1 == nvec ? &xy : NULL, err));
+        KL_TRY(
+            apply_one(ed, kl_dptr_at(x, i * ldx), kl_dptr_at(y, i * ldy), i + 1 == nvec ? &xy : NULL, err));
 out:
     return st;
 }
 
 static kl_status ed_apply_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
 {
-    const kl_ed *const ed = op->self;
-    if (!ed->spmv) return ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, xy, err);
-    const kl_status st = kl_spmv_apply(ed->spmv, 1, x, ed->op.n, y, ed->op.n, err);
-    if (st == KL_OK) ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, y, xy);
-    return st;
+    return apply_one(op->self, x, y, xy, err);
 }
 
 static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err *err)
@@ -70,8 +81,13 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form 
     KL_TRY(kl_bipartition_create(terms, target, form, &ed->space, err));
     KL_TRY(kl_terms_in_own_unit(terms, &own, &ed->unit, err));
     KL_TRY(kl_kron_compile(ed->space, &own, 0, own.nterm, &ed->kron, err));
-    KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
-    ed->op = (kl_linop){.n = ed->space->n,
+    if (ex->ranks) {
+        KL_TRY(kl_kronspread_borders(ed->kron, ex, &ed->begin, err));
+        KL_TRY(kl_kronspread_create(ed->kron, ex, ed->begin, &ed->spread, err));
+    } else KL_TRY(ex->vt.kron_prepare(ex, ed->kron, err));
+    const int me = kl_ranks_mine(ex);
+    ed->op = (kl_linop){.n = ed->begin ? ed->begin[me + 1] - ed->begin[me] : ed->space->n,
+                        .begin = ed->begin,
                         .ex = ex,
                         .self = ed,
                         .apply = ed_apply,
@@ -93,9 +109,12 @@ kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most,
     kl_status st = KL_OK;
     kl_spmat *csr = NULL, *part = NULL;
     const int64_t start = kl_prof_clock();
+    const int64_t first = ed->begin ? ed->begin[kl_ranks_mine(ed->ex)] : 0;
     kl_spmv_destroy(&ed->spmv);
     kl_spmat_destroy(&ed->matrix);
-    KL_TRY(kl_kron_matrix(ed->kron, ed->ex->nthread, most, &csr, err));
+    if (half && ed->begin)
+        KL_TRY(kl_fail(err, KL_EINPUT, "one half of a matrix is not for ranks, which have rows of it"));
+    KL_TRY(kl_kron_matrix(ed->kron, first, first + ed->op.n, ed->ex->nthread, most, &csr, err));
     if (half) {
         KL_TRY(kl_spmat_half(csr, &part, err));
         kl_spmat_destroy(&csr);
@@ -110,6 +129,7 @@ kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most,
         csr = NULL;
     }
     KL_TRY(kl_spmv_create(ed->ex, ed->matrix, ABOUT, &ed->spmv, err));
+    if (ed->begin) KL_TRY(ed->ex->vt.alloc(ed->ex, ed->kron->n, &ed->whole, err));
     ed->seconds_build += 1e-9 * (double)(kl_prof_clock() - start);
 out:
     kl_spmat_destroy(&csr);
@@ -123,8 +143,11 @@ void kl_ed_destroy(kl_ed **p)
     kl_spmv_destroy(&ed->spmv);
     kl_spmat_destroy(&ed->matrix);
     if (ed->op.diagonal.addr) ed->ex->vt.release(ed->ex, &ed->op.diagonal);
-    if (ed->kron) ed->ex->vt.kron_release(ed->ex, ed->kron);
+    if (ed->whole.addr) ed->ex->vt.release(ed->ex, &ed->whole);
+    kl_kronspread_destroy(&ed->spread);
+    if (ed->kron && !ed->begin) ed->ex->vt.kron_release(ed->ex, ed->kron);
     kl_kron_destroy(&ed->kron);
+    kl_free(&ed->begin);
     kl_bipartition_destroy(&ed->space);
     kl_free(p);
 }
@@ -135,22 +158,25 @@ static kl_status make_diagonal(kl_ed *ed, kl_err *err)
     double *d = NULL;
     if (ed->op.diagonal.addr) return KL_OK;
     KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &ed->op.diagonal, err));
-    if (ed->ex->vt.kron_diagonal) return ed->ex->vt.kron_diagonal(ed->ex, ed->kron, ed->op.diagonal, err);
+    if (ed->ex->vt.kron_diagonal && !ed->begin)
+        return ed->ex->vt.kron_diagonal(ed->ex, ed->kron, ed->op.diagonal, err);
+    const int64_t first = ed->begin ? ed->begin[kl_ranks_mine(ed->ex)] : 0;
     KL_TRY(kl_alloc(&d, ed->op.n, KL_MEM_WORK, err));
-    kl_kron_diagonal(ed->kron, d);
+    kl_kron_diagonal(ed->kron, first, first + ed->op.n, d);
     KL_TRY(ed->ex->vt.upload(ed->ex, ed->op.diagonal, d, ed->op.n, err));
 out:
     kl_free(&d);
     return st;
 }
 
-/* Tile by tile, so that no second vector is needed on the host. */
+/* Tile by tile, so that no second vector is needed on the host; of the tiles that are this rank's. */
 kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
 {
     kl_status st = KL_OK;
     double *part = NULL;
     int64_t most = 0;
-    if (ed->ex->vt.kron_random) return ed->ex->vt.kron_random(ed->ex, ed->kron, seed, v, err);
+    if (ed->ex->vt.kron_random && !ed->begin) return ed->ex->vt.kron_random(ed->ex, ed->kron, seed, v, err);
+    const int64_t begin = ed->begin ? ed->begin[kl_ranks_mine(ed->ex)] : 0, end = begin + ed->op.n;
     for (int64_t i = 0; i < ed->kron->nblock; i++)
         if (ed->kron->block[i].nl > most) most = ed->kron->block[i].nl;
     KL_TRY(kl_alloc(&part, most * LANES, KL_MEM_WORK, err));
@@ -159,10 +185,11 @@ kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
         for (int64_t t = 0; t < b->ntile; t++) {
             const int64_t at = b->off + t * b->nl * LANES,
                           used = b->nr - t * LANES < LANES ? b->nr - t * LANES : LANES;
+            if (at < begin || at >= end) continue;
             for (int64_t l = 0; l < b->nl; l++)
                 for (int64_t k = 0; k < LANES; k++)
                     part[l * LANES + k] = k < used ? kl_random_at(seed, at + l * LANES + k) : 0.0;
-            KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(v, at), part, b->nl * LANES, err));
+            KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(v, at - begin), part, b->nl * LANES, err));
         }
     }
 out:
@@ -232,10 +259,11 @@ static void find_multiplets(kl_ed_result *r, int n, const double *energy, const 
     }
 }
 
+/* Where ranks share vectors each does all of it: it is small. */
 static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int64_t n = ed->op.n, dim = ed->space->dim;
+    const int64_t n = ed->kron->n, dim = ed->space->dim;
     int64_t *place = NULL;
     double *a = NULL, *host = NULL;
     kl_dptr x = {0}, y = {0};
@@ -254,11 +282,13 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
                 for (int64_t q = 0; q < LANES && t * LANES + q < b->nr; q++)
                     place[k++] = b->off + (t * b->nl + l) * LANES + q;
     }
+    if (ed->begin) KL_TRY(ed->ex->vt.kron_prepare(ed->ex, ed->kron, err));
     for (int64_t c = 0; c < dim; c++) {
         host[place[c]] = 1.0;
         KL_TRY(ed->ex->vt.upload(ed->ex, x, host, n, err));
         host[place[c]] = 0.0;
-        KL_TRY(ed_apply(&ed->op, 1, x, n, y, n, err));
+        if (ed->begin) KL_TRY(ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, NULL, err));
+        else KL_TRY(ed_apply(&ed->op, 1, x, n, y, n, err));
         KL_TRY(ed->ex->vt.download(ed->ex, host, y, n, err));
         for (int64_t row = 0; row < dim; row++) a[row + c * dim] = host[place[row]];
         memset(host, 0, (size_t)n * sizeof(double));
@@ -273,7 +303,7 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
         r->error[i] = r->attainable;
         if (vectors) {
             for (int64_t row = 0; row < dim; row++) host[place[row]] = a[row + i * dim];
-            KL_TRY(ed->ex->vt.upload(ed->ex, kl_dptr_at(*vectors, i * ldv), host, n, err));
+            KL_TRY(kl_ranks_upload(ed->ex, ed->begin, n, kl_dptr_at(*vectors, i * ldv), host, err));
         }
     }
     /* Errors of LAPACK's are relative to |H|; the multiplets of all states are known. */
@@ -284,6 +314,7 @@ static kl_status solve_full(kl_ed *ed, kl_dptr *vectors, int64_t ldv, kl_ed_resu
         r->residual[i] = r->attainable;
     }
 out:
+    if (ed->begin) ed->ex->vt.kron_release(ed->ex, ed->kron);
     ed->ex->vt.release(ed->ex, &x);
     ed->ex->vt.release(ed->ex, &y);
     kl_free(&place);
@@ -414,7 +445,7 @@ static kl_status take_starts(kl_ed *ed, const kl_keep *from, const block *b, kl_
     kl_dptr *to = NULL;
     KL_TRY(kl_alloc(&to, b->n, KL_MEM_WORK, err));
     for (int i = 0; i < b->n; i++) to[i] = kl_dptr_at(b->x, i * b->ld);
-    KL_TRY(kl_keep_take(from, ed->ex, ed->op.n, b->n, to, err));
+    KL_TRY(kl_keep_take(from, &ed->op, b->n, to, err));
 out:
     kl_free(&to);
     return st;
@@ -430,7 +461,7 @@ static kl_status solve_once(kl_linop *h, kl_eig_opts *o, block *b, kl_ed_result 
     } else {
         o->solver = r->solver == KL_ED_LANCZOS ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
         KL_TRY(kl_eig_solve(h, o, b->x, b->ld, b->energy, b->residual, &b->stats, err));
-        r->nvector = (int)(kl_eig_work_doubles(o, h->n) / b->ld) + b->n;
+        r->nvector = (int)(kl_eig_work_doubles(o, kl_linop_all(h)) / kl_eig_stride(kl_linop_all(h))) + b->n;
     }
     r->nrestart += b->stats.nrestart;
     r->seconds_apply += b->stats.seconds_apply;
@@ -466,7 +497,7 @@ static kl_status solve_to_accuracy(const kl_ed_opts *opts, kl_linop *h, kl_eig_o
             b->again = -1;
         } else if (!stats->converged || stats->stopped || b->again || b->worst <= wanted || o->tol <= wanted)
             break;
-        /* levels are closer, or the energy is smaller beside |H|, than was to be expected */
+        /* levels are closer, or the energy is smaller in relation to |H|, than was to be expected */
         else o->tol = wanted;
         if (o->max_apply > 0) o->max_apply = o->max_apply > stats->napply ? o->max_apply - stats->napply : 1;
     }
@@ -482,7 +513,7 @@ static kl_ed_stop stop_of(const block *b, double attainable)
     return b->worst > STUCK * attainable ? KL_ED_STUCK : KL_ED_STAGNATED;
 }
 
-/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors beside the states asked for. */
+/* Davidson, thick-restart Lanczos and LOBPCG with guard vectors above the states asked for. */
 static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors, int64_t *ldv,
                              kl_ed_result *r, kl_err *err)
 {
@@ -583,7 +614,7 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
         opts.self = &told;
         opts.step = tell_step;
     }
-    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .solver = opts.solver};
+    *r = (kl_ed_result){.dim = ed->space->dim, .n = ed->kron->n, .solver = opts.solver};
     if (vectors) vectors->addr = 0;
     if (opts.nstate < 1) KL_TRY(kl_fail(err, KL_EINPUT, "%d states; 1 or more are allowed", opts.nstate));
     if (opts.accuracy <= 0.0) opts.accuracy = 1e-10;
@@ -637,30 +668,5 @@ kl_status kl_ed_result_states(kl_ed_result *r, int nstate, kl_err *err)
     r->error = r->residual + room;
     r->nstate = nstate;
 out:
-    return st;
-}
-
-/* ---------------------------------------------------------------- measurements */
-
-kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_kron *k = NULL;
-    kl_dptr y = {0};
-    double square;
-    KL_TRY(ed->ex->vt.alloc(ed->ex, ed->op.n, &y, err));
-    ed->ex->vt.dots(ed->ex, ed->op.n, 1, x, ed->op.n, x, &square);
-    for (int64_t t = 0; t < strings->nterm; t++) {
-        KL_TRY(kl_kron_compile(ed->space, strings, t, t + 1, &k, err));
-        KL_TRY(ed->ex->vt.kron_prepare(ed->ex, k, err));
-        KL_TRY(ed->ex->vt.kron_apply(ed->ex, k, x, y, &value[t], err));
-        ed->ex->vt.kron_release(ed->ex, k);
-        kl_kron_destroy(&k);
-        value[t] /= square;
-    }
-out:
-    if (k) ed->ex->vt.kron_release(ed->ex, k);
-    kl_kron_destroy(&k);
-    ed->ex->vt.release(ed->ex, &y);
     return st;
 }

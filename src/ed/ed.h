@@ -5,6 +5,7 @@
 #define KL_ED_H
 #include "solve/eig.h"
 #include "ed/bipartition.h"
+#include "ed/kronspread.h"
 #include "exec/spmv.h"
 
 /* ORDER KL_ED: kl_ed_solver_name */
@@ -18,7 +19,7 @@ typedef enum kl_ed_solver {
 extern const char *const kl_ed_solver_name[];
 
 enum { KL_ED_FULL_MOST = 10000 /* states of a sector that LAPACK takes */, KL_ED_FULL_AUTO = 400 };
-enum { KL_ED_GUARDS = 2 }; /* vectors beside the states asked for */
+enum { KL_ED_GUARDS = 2 }; /* vectors more than the states asked for */
 
 /* The solver where none is asked for. */
 kl_ed_solver kl_ed_solver_for(double dim, int nstate);
@@ -27,15 +28,18 @@ kl_status kl_ed_check_full(double dim, kl_err *err) KL_MUST_CHECK;
 
 typedef struct kl_ed kl_ed;
 
-/* H on its basis, ready to be applied: vectors live on ex. */
+/* H on its basis, ready to be applied: vectors live on ex, and ranks share them where it has ranks. */
 struct kl_ed {
     double unit;           /* what kron, matrix and op count energies in: kl_terms_in_own_unit */
     kl_exec *ex;
     kl_bipartition *space;
-    kl_kron *kron;
+    kl_kron *kron;         /* of whole vectors; where ranks share them, the source of: */
+    kl_kronspread *spread;
+    int64_t *begin;        /* op.begin */
     kl_linop op;
-    kl_spmat *matrix;      /* NULL: nothing is stored */
+    kl_spmat *matrix;      /* NULL: nothing is stored; of this rank's rows */
     kl_spmv *spmv;
+    kl_dptr whole;         /* with a stored matrix: the vector that ranks share */
     double seconds_build;
 };
 /* target: of the sector. EINPUT: an empty sector, or a form that the model does not have; ENOMEM where its

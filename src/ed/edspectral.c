@@ -51,12 +51,13 @@ typedef struct acting {
     const double *coef, *x;
     double *y;
     int odd, *state; /* [threads][nsite] */
+    int64_t first, last; /* places that are made */
 } acting;
 
 static void act(void *self, int64_t task, int thread)
 {
     const acting *const a = self;
-    const int64_t begin = task * CHUNK, end = begin + CHUNK < a->to->n ? begin + CHUNK : a->to->n;
+    const int64_t begin = a->first + task * CHUNK, end = begin + CHUNK < a->last ? begin + CHUNK : a->last;
     for (int p = 0; p < a->to->nsite; p++) {
         const double *const mat = a->op->mat[a->to->type[p] - a->to->model->type];
         if (a->coef[p] != 0.0 && mat)
@@ -73,13 +74,14 @@ static kl_status start_vector(const kl_ed *ed, const kl_ed *to, kl_dptr x, const
     kl_status st = KL_OK;
     double *from = NULL, *out = NULL;
     int *state = NULL;
-    KL_TRY(kl_alloc(&from, ed->op.n, KL_MEM_VECTOR, err));
-    KL_TRY(kl_alloc(&out, to->op.n, KL_MEM_VECTOR, err));
+    const int64_t all = kl_linop_all(&ed->op), first = to->begin ? to->begin[kl_ranks_mine(to->ex)] : 0;
+    KL_TRY(kl_alloc(&from, all, KL_MEM_VECTOR, err));
+    KL_TRY(kl_alloc(&out, kl_linop_all(&to->op), KL_MEM_VECTOR, err));
     KL_TRY(kl_alloc(&state, (int64_t)ed->ex->nthread * ed->space->nsite, KL_MEM_WORK, err));
-    KL_TRY(ed->ex->vt.download(ed->ex, from, x, ed->op.n, err));
-    acting a = {ed->space, to->space, op, coef, from, out, odd, state};
+    KL_TRY(kl_ranks_download(ed->ex, ed->begin, all, x, from, err));
+    acting a = {ed->space, to->space, op, coef, from, out, odd, state, first, first + to->op.n};
     kl_par_for(ed->ex->nthread, (to->op.n + CHUNK - 1) / CHUNK, act, &a);
-    KL_TRY(ed->ex->vt.upload(ed->ex, y, out, to->op.n, err));
+    KL_TRY(ed->ex->vt.upload(ed->ex, y, out + first, to->op.n, err));
 out:
     kl_free(&from);
     kl_free(&out);
@@ -125,9 +127,9 @@ static kl_chain on_step(void *self, int done)
     double change = 0.0, most = 0.0;
     double from = INFINITY, to = -INFINITY; /* no pole lies outside */
     for (int j = 0; j < done; j++) {
-        const double beside = (j > 0 ? f->beta[j - 1] : 0.0) + (j + 1 < done ? f->beta[j] : 0.0);
-        from = fmin(from, f->alpha[j] - beside - f->e0);
-        to = fmax(to, f->alpha[j] + beside - f->e0);
+        const double spread = (j > 0 ? f->beta[j - 1] : 0.0) + (j + 1 < done ? f->beta[j] : 0.0);
+        from = fmin(from, f->alpha[j] - spread - f->e0);
+        to = fmax(to, f->alpha[j] + spread - f->e0);
     }
     for (int i = 0; i < n; i++) {
         const double w = f->opts->nomega > 0 ? f->opts->omega[i] / f->unit : from + (to - from) * i / (n - 1),

@@ -18,6 +18,7 @@ typedef struct entry {
 
 typedef struct maker {
     const kl_kron *k;
+    int64_t begin, end; /* rows of the whole that are made */
     int64_t longest;
     entry **row;       /* [thread][longest] */
     int64_t *off;      /* counts, then offsets */
@@ -85,7 +86,7 @@ static int64_t make_row(const kl_kron *k, const kl_kron_block *b, int64_t l, int
 static void make_rows(void *self, int64_t task, int thread)
 {
     const maker *const m = self;
-    const int64_t from = task * CHUNK, to = from + CHUNK < m->k->n ? from + CHUNK : m->k->n;
+    const int64_t from = m->begin + task * CHUNK, to = from + CHUNK < m->end ? from + CHUNK : m->end;
     entry *const e = m->row[thread];
     int64_t block = 0;
     while (block + 1 < m->k->nblock && m->k->block[block + 1].off <= from) block++;
@@ -95,12 +96,12 @@ static void make_rows(void *self, int64_t task, int thread)
         const int64_t at = i - b->off, l = at / LANES % b->nl, r = at / LANES / b->nl * LANES + at % LANES;
         const int64_t n = make_row(m->k, b, l, r, e);
         if (!m->column) {
-            m->off[i + 1] = n;
+            m->off[i - m->begin + 1] = n;
             continue;
         }
         for (int64_t j = 0; j < n; j++) {
-            m->column[m->off[i] + j] = (uint32_t)e[j].column;
-            m->value[m->off[i] + j] = e[j].value;
+            m->column[m->off[i - m->begin] + j] = (uint32_t)e[j].column;
+            m->value[m->off[i - m->begin] + j] = e[j].value;
         }
     }
 }
@@ -127,11 +128,13 @@ static double matrix_bytes(const kl_kron *k)
     return 12.0 * nnz + 8.0 * (double)k->n;
 }
 
-kl_status kl_kron_matrix(const kl_kron *k, int nthread, double most, kl_spmat **out, kl_err *err)
+kl_status kl_kron_matrix(const kl_kron *k, int64_t begin, int64_t end, int nthread, double most,
+                         kl_spmat **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    maker m = {.k = k};
-    const double bytes = matrix_bytes(k);
+    maker m = {.k = k, .begin = begin, .end = end};
+    const int64_t n = end - begin;
+    const double bytes = matrix_bytes(k) * ((double)n / (double)k->n);
     *out = NULL;
     if (k->n > UINT32_MAX)
         return kl_fail(err, KL_EINPUT, "a stored matrix of %lld rows; at most 2^32 are possible",
@@ -150,14 +153,14 @@ kl_status kl_kron_matrix(const kl_kron *k, int nthread, double most, kl_spmat **
     }
     KL_TRY(kl_alloc(&m.row, nthread, KL_MEM_WORK, err));
     for (int t = 0; t < nthread; t++) KL_TRY(kl_alloc(&m.row[t], m.longest, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&m.off, k->n + 1, KL_MEM_MATRIX, err));
-    const int64_t ntask = (k->n + CHUNK - 1) / CHUNK;
+    KL_TRY(kl_alloc(&m.off, n + 1, KL_MEM_MATRIX, err));
+    const int64_t ntask = (n + CHUNK - 1) / CHUNK;
     kl_par_for(nthread, ntask, make_rows, &m);
-    for (int64_t i = 0; i < k->n; i++) m.off[i + 1] += m.off[i];
-    KL_TRY(kl_alloc(&m.value, m.off[k->n], KL_MEM_MATRIX, err));
-    KL_TRY(kl_alloc(&m.column, m.off[k->n], KL_MEM_MATRIX, err));
+    for (int64_t i = 0; i < n; i++) m.off[i + 1] += m.off[i];
+    KL_TRY(kl_alloc(&m.value, m.off[n], KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&m.column, m.off[n], KL_MEM_MATRIX, err));
     kl_par_for(nthread, ntask, make_rows, &m);
-    KL_TRY(kl_spmat_take_csr(k->n, k->n, 0, &m.off, &m.column, &m.value, out, err));
+    KL_TRY(kl_spmat_take_csr(n, k->n, 0, &m.off, &m.column, &m.value, out, err));
 out:
     for (int t = 0; m.row && t < nthread; t++) kl_free(&m.row[t]);
     kl_free(&m.row);

@@ -4,7 +4,7 @@
 #define KL_BASELINES_H
 #include "exec/exec.h"
 
-/* Ways to do one operation that can be timed beside each other. ORDER KL_WAY: kl_way_name in exec.c */
+/* Ways to do one operation that can be timed against each other. ORDER KL_WAY: kl_way_name in exec.c */
 typedef enum kl_way {
     KL_WAY_OWN, /* as the executor does it; V^T x on a GPU: sums of a block by shuffles */
     KL_WAY_SHARED, /* V^T x: the same, sums by a tree in shared memory */
@@ -28,9 +28,9 @@ typedef struct kl_trial {
     double seconds; /* by the device's clock: launches and waiting of the host do not count */
 } kl_trial;
 
-/* H v of a Hubbard model by others' means, beside ours: Tables 1 and 3 of yamada2020. ORDER of methods:
-   conventional, cuSPARSE, ours; of parts: the diagonal, V A_dn^T, A_up V, V transposed, a product transposed
-   and added. Ours has the diagonal in A_up V and transposes nothing. */
+/* H v of a Hubbard model by others' means, to be compared with ours: Tables 1 and 3 of yamada2020. ORDER of
+   methods: conventional, cuSPARSE, ours; of parts: the diagonal, V A_dn^T, A_up V, V transposed, a product
+   transposed and added. Ours has the diagonal in A_up V and transposes nothing. */
 typedef struct kl_kron_contest {
     int steps; /* given: of LOBPCG; 0: none */
     double ms[3][5], total[3];

@@ -16,6 +16,8 @@ typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
 typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
 typedef struct kl_moves kl_moves; /* moves.h */
+typedef struct kl_rows kl_rows; /* rows.h */
+typedef struct kl_ranks kl_ranks; /* ranks.h */
 typedef struct kl_baselines kl_baselines; /* baselines.h */
 
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of
@@ -50,7 +52,7 @@ typedef enum kl_projection {
 enum { KL_NSIZE = 16 }; /* powers of two that sizes of matrices are sorted by */
 extern const char *const kl_projection_name[KL_NPROJECTION];
 
-enum { KL_NTICKET = 64 }; /* of copies beside other work: see copy_beside */
+enum { KL_NTICKET = 64 }; /* of copies during other work: see copy_beside */
 
 /* What a prepared list comes to; all 0 where an executor has nothing to say. */
 typedef struct kl_batch_plan {
@@ -91,7 +93,7 @@ typedef struct kl_call {
 typedef struct kl_choice {
     const char *exec, *kernel;
     int nlaunch; /* kernels started on a device */
-    int64_t memory_bytes; /* held beside the operands */
+    int64_t memory_bytes; /* held in addition to the operands */
     int64_t moved_bytes; /* BATCH: operators that come from the host in every apply */
     double share; /* BATCH: of the flops, the device's; 0 where nothing is shared */
     double bytes, flop; /* moved and done by one call, as kl_exec_explain counts them; bytes 0: not known */
@@ -109,7 +111,7 @@ typedef struct kl_vtable {
     kl_status (*alloc_far)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
     /* with alloc_far: 1 where it gave p */
     int (*is_far)(kl_exec *ex, kl_dptr p);
-    /* With alloc_far: copies between far memory and the device beside all that is asked for later; after 1:
+    /* With alloc_far: copies between far memory and the device during all that is asked for later; after 1:
        not before what was asked for until now is done. Returns a ticket, good for KL_NTICKET more of them.
        join waits until that copy is done: the host, or what the device is asked for from now on. */
     int (*copy_beside)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
@@ -141,8 +143,8 @@ typedef struct kl_vtable {
     kl_status (*eigen)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
                        kl_err *err);
     /* NULL, or, where there is no eigen, the part of it that is worth a device: matrix i, both triangles
-       there, becomes Q of the tridiagonal Q^T A Q, whose diagonal stands in d (host) and whose elements
-       beside it in e after those of the matrices before, n[i] of each, the last of e being 0. Q: its n[i] - 1
+       there, becomes Q of the tridiagonal Q^T A Q, whose diagonal stands in d (host) and whose next diagonal
+       in e after those of the matrices before, n[i] of each, the last of e being 0. Q: its n[i] - 1
        reflections 1 - 2 v v^T / v.v in the columns, v below the diagonal, 1 on top or all 0; zeros above.
        KL_ENOMEM: nothing has been touched. */
     kl_status (*tridiagonal)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *d,
@@ -168,6 +170,12 @@ typedef struct kl_vtable {
                              kl_dptr panel, kl_err *err);
     kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                             kl_dptr y, kl_err *err);
+    /* For vectors that ranks share: rows of x side by side in a buffer, and added to y from there. prepare
+       and release may be NULL: there is nothing to be done. */
+    kl_status (*rows_prepare)(kl_exec *ex, kl_rows *r, kl_err *err);
+    void (*rows_release)(kl_exec *ex, kl_rows *r);
+    kl_status (*rows_take)(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr buffer, kl_err *err);
+    kl_status (*rows_add)(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
     /* how a prepared list is run */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
     /* bytes that alloc can still give, about; INT64_MAX: not known */
@@ -193,6 +201,7 @@ struct kl_exec {
     char chosen[200]; /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
+    kl_ranks *ranks; /* NULL: vectors are whole; else those of solvers are spread, and sums go over ranks */
     kl_eigen_cost eigen;
     const kl_baselines *baselines; /* what it is compared with; NULL: nothing */
 };

@@ -10,6 +10,7 @@
 #include "exec/fuse_host.h"
 #include "exec/kron_host.h"
 #include "exec/kron_kernel.h"
+#include "exec/rows_host.h"
 #include "exec/spmv_host.h"
 #include "base/blas.h"
 #include "base/dense.h"
@@ -422,6 +423,8 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .spmv_prepare = kl_host_spmv_prepare,
         .spmv_apply = kl_host_spmv_apply,
         .spmv_release = kl_host_spmv_release,
+        .rows_take = kl_host_rows_take,
+        .rows_add = kl_host_rows_add,
         .close = host_close,
     };
 out:

@@ -8,8 +8,8 @@
       host's.
    3. Where the share is still far off, the records of the largest output of the host are cut in two, and what
       the host makes of it is added.
-   4. An apply: what the host reads of x comes down beside the device's products, the host does its part, its
-      segments of y go up beside them too.
+   4. An apply: what the host reads of x comes down during the device's products, the host does its part, its
+      segments of y go up during them too.
    5. Measured only: sharing takes the longer of both parts and the transfers; where the device alone is done
       sooner, or nearly, it is left alone.
    Operands of the host's records are copied once, when the list is prepared, unless they are on the host
@@ -179,7 +179,7 @@ out:
     return st;
 }
 
-/* Memory of the host's part, and copies of what its records read beside x. */
+/* Memory of the host's part, and copies of what its records read in addition to x. */
 static kl_status fetch_operands(kl_exec *device, const kl_batch *b, shared *s, const kl_gather *operands,
                                 kl_err *err)
 {
@@ -354,11 +354,11 @@ static kl_status apply_shared(const hybrid *h, const shared *s, kl_dptr x, kl_dp
 {
     kl_status st = KL_OK;
     kl_exec *const d = h->device;
-    const int beside = s->pinned.addr != 0;
+    const int overlaps = s->pinned.addr != 0;
     int ticket = -1;
     for (int64_t i = 0; i < s->reads.ncopy; i++) {
         const kl_copy *const c = &s->reads.copy[i];
-        if (beside)
+        if (overlaps)
             ticket = d->vt.copy_beside(d, c->n, kl_dptr_at(x, c->from),
                                        (kl_dptr){(uintptr_t)(s->x + c->from)}, i == 0);
         else KL_TRY(d->vt.download(d, s->x + c->from, kl_dptr_at(x, c->from), c->n, err));
@@ -373,10 +373,10 @@ static kl_status apply_shared(const hybrid *h, const shared *s, kl_dptr x, kl_dp
     for (int i = 0; i < s->here.ngroup; i++) {
         const kl_group *const g = &s->here.group[i];
         const kl_dptr to = s->cut_n > 0 && g->y == s->cut_y ? s->sum : kl_dptr_at(y, g->y);
-        if (beside) ticket = d->vt.copy_beside(d, g->ny, (kl_dptr){(uintptr_t)(s->y + g->y)}, to, 0);
+        if (overlaps) ticket = d->vt.copy_beside(d, g->ny, (kl_dptr){(uintptr_t)(s->y + g->y)}, to, 0);
         else KL_TRY(d->vt.upload(d, to, s->y + g->y, g->ny, err));
     }
-    if (beside) d->vt.join(d, ticket, 0);
+    if (overlaps) d->vt.join(d, ticket, 0);
     if (s->cut_n > 0) d->vt.axpby(d, s->cut_n, 1.0, s->sum, 1.0, kl_dptr_at(y, s->cut_y));
 out:
     return st;

@@ -41,41 +41,53 @@ void kl_kron_destroy(kl_kron **p)
     kl_free(p);
 }
 
-void kl_kron_diagonal(const kl_kron *k, double *d)
+static int64_t op_column(const kl_kron_op *o, int64_t p)
+{
+    return o->idx16 ? (int64_t)o->idx16[p] : (int64_t)o->idx32[p];
+}
+
+static double op_value(const kl_kron_op *o, int64_t row, int64_t p)
+{
+    return !o->unit ? o->coef[p] : p < (int64_t)o->minus[row] ? o->scale : -o->scale;
+}
+
+/* Products may have diagonals of their own: n (x) (b + b+) has none, S+ S- on one half each neither, but a
+   sum may. Right states from first to last; d: of the block. */
+static void add_cross_diagonal(const kl_kron_block *b, const kl_kron_cross *g, int64_t first, int64_t last,
+                               double *d)
+{
+    for (int64_t l = 0; l < b->nl; l++)
+        for (uint32_t p = g->a->ptr[l]; p < g->a->ptr[l + 1]; p++) {
+            if (op_column(g->a, p) != l) continue;
+            for (int64_t r = first; r < last; r++)
+                for (uint32_t q = g->b->ptr[r]; q < g->b->ptr[r + 1]; q++)
+                    if (op_column(g->b, q) == r)
+                        d[(r / LANES * b->nl + l) * LANES + r % LANES] +=
+                            op_value(g->a, l, p) * op_value(g->b, r, q);
+        }
+}
+
+void kl_kron_diagonal(const kl_kron *k, int64_t begin, int64_t end, double *d)
 {
     for (int64_t i = 0; i < k->nblock; i++) {
         const kl_kron_block *const b = &k->block[i];
-        const int64_t width = b->ntile * LANES;
+        const int64_t width = b->ntile * LANES, tile = b->nl * LANES, all = b->ntile * tile,
+                      low = begin > b->off ? begin - b->off : 0,
+                      high = end < b->off + all ? end - b->off : all;
+        if (low >= high) continue;
+        const int64_t first = low / tile * LANES, last = high / tile * LANES;
+        double *const to = d + b->off - begin;
         for (int64_t l = 0; l < b->nl; l++)
-            for (int64_t r = 0; r < width; r++) {
+            for (int64_t r = first; r < last; r++) {
                 double s = b->dl[l] + b->dr[r];
                 for (int m = 0; m < b->nbit; m++)
                     if (b->mask[l] >> m & 1) s += b->bits[m * width + r];
                 for (int f = 0; f < b->nfeature; f++) s += b->fl[l * b->nfeature + f] * b->fr[f * width + r];
-                d[b->off + (r / LANES * b->nl + l) * LANES + r % LANES] = s;
+                to[(r / LANES * b->nl + l) * LANES + r % LANES] = s;
             }
-    }
-    /* products may have diagonals of their own: n (x) (b + b+) has none, S+ S- on one half each neither, but
-       a sum may */
-    for (int64_t i = 0; i < k->nblock; i++) {
-        const kl_kron_block *const b = &k->block[i];
-        for (int64_t c = 0; c < b->ncross; c++) {
-            const kl_kron_cross *const g = &b->cross[c];
-            if (g->source != i) continue;
-            for (int64_t l = 0; l < b->nl; l++)
-                for (uint32_t p = g->a->ptr[l]; p < g->a->ptr[l + 1]; p++) {
-                    if ((g->a->idx16 ? g->a->idx16[p] : g->a->idx32[p]) != l) continue;
-                    const double va =
-                        g->a->unit ? (p < g->a->minus[l] ? g->a->scale : -g->a->scale) : g->a->coef[p];
-                    for (int64_t r = 0; r < b->nr; r++)
-                        for (uint32_t q = g->b->ptr[r]; q < g->b->ptr[r + 1]; q++) {
-                            if ((g->b->idx16 ? g->b->idx16[q] : g->b->idx32[q]) != r) continue;
-                            const double vb = g->b->unit ? (q < g->b->minus[r] ? g->b->scale : -g->b->scale)
-                                                         : g->b->coef[q];
-                            d[b->off + (r / LANES * b->nl + l) * LANES + r % LANES] += va * vb;
-                        }
-                }
-        }
+        for (int64_t c = 0; c < b->ncross; c++)
+            if (b->cross[c].source == i)
+                add_cross_diagonal(b, &b->cross[c], first, last < b->nr ? last : b->nr, to);
     }
 }
 

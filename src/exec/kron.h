@@ -56,6 +56,8 @@ typedef struct kl_kron_block {
 
 struct kl_kron {
     int64_t n; /* length of a vector, the unused ends of last tiles included */
+    /* of y; behind these block[] may go on with blocks that are only read, by way of cross.source: x is
+       longer than y then */
     int64_t nblock;
     kl_kron_block *block;
     int64_t ntile_max, ntile_all;
@@ -66,8 +68,8 @@ struct kl_kron {
 void kl_kron_op_destroy(kl_kron_op **o);
 void kl_kron_destroy(kl_kron **k);
 
-/* Its diagonal d[n]. */
-void kl_kron_diagonal(const kl_kron *k, double *d);
+/* Of its diagonal the places from begin to end, which are borders of tiles. */
+void kl_kron_diagonal(const kl_kron *k, int64_t begin, int64_t end, double *d);
 
 /* Bytes of the tables. */
 int64_t kl_kron_bytes(const kl_kron *k);

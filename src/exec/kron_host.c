@@ -25,7 +25,7 @@ const kl_kron_kernel *kl_kron_choose(void)
     return all[kl_isa_choose()];
 }
 
-/* What the host keeps beside the tables. */
+/* What the host keeps in addition to the tables. */
 typedef struct host_kron {
     const kl_kron_kernel *kernel;
     int nthread;

@@ -1,6 +1,6 @@
-/* Checked files: HDF5 files that are whole or refused. Each is written beside, synced and renamed, so that at
-   any moment its name holds a whole one; length and checksum in front of the HDF5 part (its user block) tell
-   a file that was cut or changed before HDF5 looks at it.
+/* Checked files: HDF5 files that are whole or refused. Each is written under a temporary name, synced and
+   renamed, so that at any moment its name holds a whole one; length and checksum in front of the HDF5 part
+   (its user block) tell a file that was cut or changed before HDF5 looks at it.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CHECKED_H
 #define KL_CHECKED_H
@@ -17,8 +17,8 @@ typedef struct kl_checked {
     kl_h5_quiet quiet;
 } kl_checked;
 
-/* Opens a file beside path (atomicfile.h) and asks the disk for so many bytes, an upper bound. EINPUT for
-   what is no ordinary file, EIO for a place that refuses. */
+/* Opens a temporary file for path (atomicfile.h) and asks the disk for so many bytes, an upper bound. EINPUT
+   for what is no ordinary file, EIO for a place that refuses. */
 kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err) KL_MUST_CHECK;
 
 /* Ends what create began. The file takes the place of path if nothing failed, neither in f->out nor elsewhere

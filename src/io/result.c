@@ -1,5 +1,5 @@
 /* What a result is, and its description in a file. Does not decide when to write, and knows no command line;
-   the state beside it: statefile.c, what makes a file whole: checked.c.
+   the state in the same file: statefile.c, what makes a file whole: checked.c.
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/result.h"
 

@@ -119,6 +119,9 @@ kl_status kl_result_read_run(const char *path, kl_result_run *run, kl_err *err) 
 kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state **out,
                                kl_err *err) KL_MUST_CHECK;
 
+/* 1: its charges have the total spin. */
+int kl_result_has_spin(const kl_result *r);
+
 /* Whether the state in r fits: the same model, sites and order, and charge. strict also asks for equal
    parameters (to resume, not to start from). */
 kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,

@@ -58,6 +58,13 @@ char *kl_result_print_charges(const kl_result *r, char *buf, size_t size)
     return buf;
 }
 
+int kl_result_has_spin(const kl_result *r)
+{
+    static const char tail[] = "spin=SU(2)"; /* of gen/tables.lua */
+    const size_t n = strlen(r->variant);
+    return n >= sizeof tail - 1 && strcmp(r->variant + n - (sizeof tail - 1), tail) == 0;
+}
+
 kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,
                           const kl_params *p, kl_qn target, int strict, kl_err *err)
 {

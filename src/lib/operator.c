@@ -224,7 +224,7 @@ kronlat_status kronlat_operator_diagonal(kronlat_operator *op, double *d, kronla
     const kl_visit v = kl_visit_begin(NULL);
     const double *from = op->work;
     if (op->ci != NULL) from = op->ci->diagonal;
-    else kl_kron_diagonal(op->ed->kron, op->work); /* of a stored matrix, too */
+    else kl_kron_diagonal(op->ed->kron, 0, op->ed->kron->n, op->work); /* of a stored matrix, too */
     for (int64_t i = 0; i < op->places.dim; i++) d[i] = op->unit * from[op->places.at[i]];
     return kl_visit_end(v, KL_OK, &err, error);
 }

@@ -12,7 +12,7 @@
 #include "run/edresult.h"
 #include "run/request.h"
 
-/* ---------------------------------------------------------------- arrays beside those of the result file */
+/* ---------------------------------------------------------------- arrays without a name in the file */
 
 static kl_status add(kronlat_result *r, const char *name, int rank, int64_t n0, int64_t n1,
                      const double *data, kl_err *err)
@@ -321,9 +321,9 @@ static kl_status measure(kronlat_result *r, const char *what, kl_err *err)
     if (r->state == NULL || r->scene == NULL)
         return kl_fail(err, KL_EINPUT, "the result holds no state to be measured");
     const kl_task *const t = r->scene->t;
-    KL_TRY(kl_request_check(what, t->model, t->lat, err));
+    KL_TRY(kl_request_check(what, kl_task_named(t), t->lat, err));
     KL_TRY(kl_exec_open_host(kl_task_threads(t->o), &ex, err)); /* the run's own may be at work */
-    const kl_request_scene scene = {t->terms, t->lat, t->params, ex};
+    const kl_request_scene scene = kl_dmrgrun_scene(t, ex);
     KL_TRY(kl_request_run(&scene, 1, &what, r->state, kl_dmrgrun_manifold(&r->r->dmrg), r->r, err));
 out:
     kl_exec_close(&ex);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "dmrg/components.h"
 #include "io/checked.h"
 #include "run/cirun.h"
 #include "run/dmrgrun.h"
@@ -106,7 +107,7 @@ kl_watch kl_problem_watch(const kronlat_problem *p)
 
 /* ---------------------------------------------------------------- what all have */
 
-/* Where result and checkpoints go; NULL: nowhere. The program says it beside its options. */
+/* Where result and checkpoints go; NULL: nowhere. The program says it apart from its options. */
 static const char *path_of(const kronlat_problem *p, const kl_options *o)
 {
     if (p->scene != NULL && p->scene->borrowed) return p->path != NULL && p->path[0] != '\0' ? p->path : NULL;
@@ -126,13 +127,15 @@ static kl_status verdict(const kronlat_result *r, int stopped, kl_err *err)
 /* ---------------------------------------------------------------- DMRG */
 
 /* A copy of the state of a result, for this task. */
-static kl_status take_start(const kronlat_result *start, const kl_task *t, kl_state **state, kl_err *err)
+static kl_status take_start(const kronlat_result *start, kl_task *t, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
+    int spin;
     if (start->state == NULL)
         return kl_fail(err, KL_EINPUT, "start: the result holds no state to start from");
-    KL_TRY(kl_result_match("start", start->r, t->model, t->lat, t->params, t->target, 0, err));
-    KL_TRY(kl_state_copy(start->state, t->terms, state, err));
+    KL_TRY(kl_dmrgrun_check_start(t, "start", start->r, &spin, err));
+    if (spin) KL_TRY(kl_components_create(t->ex, start->state, 0, t->terms, &t->target, state, err));
+    else KL_TRY(kl_state_copy(start->state, t->terms, state, err));
 out:
     return st;
 }
@@ -237,7 +240,8 @@ static kl_status ed(kronlat_problem *p, kronlat_result **out, kl_err *err)
     if (thermal) KL_TRY(kl_edrun_thermal(&x, err));
     else KL_TRY(kl_edrun_sector(&x, t->target, err));
     kl_err why;
-    const kl_status written = x.path != NULL && !x.stopped ? kl_result_write(x.path, x.r, NULL, &why) : KL_OK;
+    const int writes = x.path != NULL && !x.stopped && kl_ranks_first(t->ex);
+    const kl_status written = writes ? kl_result_write(x.path, x.r, NULL, &why) : KL_OK;
     KL_TRY(kl_handle_result("ed", p->scene, &x.r, NULL, NULL, out, err));
     (*out)->kept = x.kept;
     (*out)->unwritten = written;

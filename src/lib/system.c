@@ -22,7 +22,7 @@ const char *kronlat_result_text(const kronlat_result *result, const char *what)
     return NULL;
 }
 
-/* What a run was asked for beside its system: not to be asked for again. */
+/* What a run was asked for besides its system: not to be asked for again. */
 static int is_of_run(const char *name)
 {
     static const char *const word[] = {"measure", "spectral", "output", "resume", "start"};

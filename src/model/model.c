@@ -204,6 +204,12 @@ static kl_status check_steps(const kl_model *m, const kl_site_type *t, kl_err *e
         ok = e->value == 1.0 && t->spin[e->row] == t->spin[e->col] &&
              e->row - e->col == (t->state_charge[e->row][q] - t->state_charge[e->col][q]) / 2;
     }
+    for (int a = 0; ok && a < t->dim; a++)
+        for (int b = 0; ok && b <= a; b++) {
+            double dot = 0;
+            for (int i = 0; i < t->dim; i++) dot += t->vector[a * t->dim + i] * t->vector[b * t->dim + i];
+            ok = fabs(dot - (a == b)) <= TABLE_TOL;
+        }
     if (ok && one->nelem == elements) return KL_OK;
     return kl_fail(err, KL_EINPUT, "model %s, %s: its steps of the total spin are not whole multiplets",
                    m->name, t->name);
@@ -215,7 +221,7 @@ static kl_status check_type(const kl_model *m, const kl_site_type *t, kl_err *er
     const char *name = t->name ? t->name : "(unnamed site type)";
     if (t->name == NULL || t->dim < 1 || t->dim > MAX_DIM || t->nop < 1 || t->nop > MAX_OP ||
         t->state_name == NULL || t->op == NULL || (t->product == NULL) != (kl_model_spin(m) >= 0) ||
-        (t->spin == NULL || t->other == NULL) != (kl_model_spin(m) < 0) ||
+        (t->spin == NULL || t->other == NULL || t->vector == NULL) != (kl_model_spin(m) < 0) ||
         (m->ncharge > 0 && t->state_charge == NULL))
         return kl_fail(
             err, KL_EINPUT,

@@ -64,6 +64,9 @@ typedef struct kl_site_type {
        added to a block of spin j makes j + state_charge[s][spin] / 2, where the triangle closes. [dim] */
     const int *spin;
     const int *other; /* [dim]: the step by which the same multiplet is added to the other side */
+    /* [dim][dim]: row s the component of that multiplet with the projection state_charge[s][spin] / 2, in the
+       states that the site has in the variant without the total spin */
+    const double *vector;
 } kl_site_type;
 
 typedef enum kl_place {

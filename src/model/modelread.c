@@ -152,11 +152,11 @@ static int variant_differs(const char *variant, const char *setting)
     return 0;
 }
 
-static const kl_model *find_builtin(const char *name, const char *const *setting)
+static const kl_model *find_builtin(const char *name, const char *const *setting, int spin)
 {
     for (int k = 0; k < kl_models_nbuiltin; k++) {
         const kl_model *m = kl_models_builtin[k];
-        int fits = strcmp(m->name, name) == 0;
+        int fits = strcmp(m->name, name) == 0 && (kl_model_spin(m) >= 0) == spin;
         for (int s = 0; fits && setting != NULL && setting[s] != NULL; s++)
             fits = !variant_differs(m->variant, setting[s]);
         if (fits) return m;
@@ -219,7 +219,7 @@ kl_status kl_modelread_find(const char *what, const char *const *setting, kl_tab
         KL_TRY(kl_modelread_text(what, text, size, setting, out, err));
         goto out;
     }
-    const kl_model *builtin = find_builtin(what, setting);
+    const kl_model *builtin = find_builtin(what, setting, 0);
     if (builtin != NULL) return kl_tables_borrow(builtin, out, err);
     const kl_embedded *shipped = kl_modelread_shipped(what);
     if (shipped == NULL) return unknown_model(what, err);
@@ -241,6 +241,8 @@ kl_status kl_modelread_spin(const char *what, const char *text, int64_t size, co
         KL_TRY(kl_infile_read(what, MAX_FILE, &own, &size, err));
         j = job_of(what, own, size, setting, out, err);
     } else if (text == NULL) {
+        const kl_model *const builtin = find_builtin(what, setting, 1);
+        if (builtin != NULL) return kl_tables_borrow(builtin, out, err);
         const kl_embedded *const shipped = kl_modelread_shipped(what);
         if (shipped == NULL) KL_TRY(unknown_model(what, err));
         snprintf(path, sizeof path, "models/%.100s.lua", shipped->name);

@@ -18,7 +18,7 @@ void kl_basis_clear(kl_basis *b);
 kl_status kl_basis_copy(const kl_basis *from, kl_basis *to, kl_err *err) KL_MUST_CHECK;
 int kl_basis_find(const kl_basis *b, kl_qn q); /* sector of that charge or -1 */
 
-/* A block with one site beside it. Sector I of the product is cut into parts: part (I, s) holds the block's
+/* A block with one more site. Sector I of the product is cut into parts: part (I, s) holds the block's
    sector part_sec[I*d + s] (the only one whose charge plus that of site state s is I's), at rows part_off[I*d
    + s]; -1 where there is none. The same for block (x) site and site (x) block: the order of factors only
    matters for fermion signs, which records take from phase.h. */
@@ -49,7 +49,7 @@ typedef struct kl_reach {
 } kl_reach;
 kl_status kl_reach_create(const kl_model *m, const kl_site_type *const *type, int first, int last,
                           int64_t most, kl_reach *out, kl_err *err) KL_MUST_CHECK;
-/* The same beside a block with these charges. */
+/* The same next to a block with these charges. */
 kl_status kl_reach_from(const kl_model *m, kl_qn edge, const kl_site_type *const *type, int first, int last,
                         int64_t most, kl_reach *out, kl_err *err) KL_MUST_CHECK;
 /* *to = charges of `from` with one more site; to may not be from. */

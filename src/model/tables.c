@@ -313,6 +313,24 @@ static const int *read_steps(reader *r, const char *field, int dim)
     return list;
 }
 
+/* The same of numbers, n of them. */
+static const double *read_numbers(reader *r, const char *field, int64_t n)
+{
+    get(r, field);
+    const int there = !lua_isnil(r->L, -1);
+    double *list = NULL;
+    if (there) {
+        if (length(r, field) != n) fault(r, field, "has not one number for each state and component");
+        list = take(r, n, sizeof *list);
+        for (int i = 0; i < n; i++) {
+            open_item(r, i);
+            list[i] = pop_real(r, field);
+        }
+    }
+    close(r);
+    return list;
+}
+
 static void read_type(reader *r, kl_site_type *t)
 {
     t->name = text(r, "name");
@@ -341,6 +359,7 @@ static void read_type(reader *r, kl_site_type *t)
     t->op = op;
     t->spin = read_steps(r, "spin", t->dim);
     t->other = read_steps(r, "other", t->dim);
+    t->vector = read_numbers(r, "vector", (int64_t)t->dim * t->dim);
     t->product = t->spin != NULL ? NULL : read_products(r, t->nop);
 }
 

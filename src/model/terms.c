@@ -73,7 +73,7 @@ kl_status kl_terms_in_own_unit(const kl_terms *t, kl_terms *own, double *unit, k
     own->constant = t->constant / *unit;
     if (!isfinite(own->constant))
         KL_TRY(kl_fail(err, KL_EINPUT,
-                       "the constant %g is beyond all measure beside the largest coupling %g; leave it out",
+                       "the constant %g is beyond all measure next to the largest coupling %g; leave it out",
                        t->constant, most));
     KL_TRY(kl_alloc(&own->term, t->nterm, KL_MEM_MISC, err));
     for (int64_t i = 0; i < t->nterm; i++) {
@@ -604,12 +604,10 @@ static kl_status check_charges(const kl_terms *t, kl_err *err)
     return KL_OK;
 }
 
-kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out,
-                          kl_err *err)
+kl_status kl_terms_create_sites(const kl_model *m, const kl_lattice *lat, kl_terms **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_terms *t = NULL;
-    assert(p->model == m && p->nsite == lat->nsite && p->nbond == lat->nbond);
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->model = m;
     t->nsite = lat->nsite;
@@ -627,6 +625,20 @@ kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_par
     }
     KL_TRY(check_types(t, lat, err));
     KL_TRY(check_charges(t, err));
+    *out = t;
+    t = NULL;
+out:
+    kl_terms_destroy(&t);
+    return st;
+}
+
+kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_terms *t = NULL;
+    assert(p->model == m && p->nsite == lat->nsite && p->nbond == lat->nbond);
+    KL_TRY(kl_terms_create_sites(m, lat, &t, err));
     for (int k = 0; k < m->nterm; k++) {
         const walk w = {t, lat, p, k};
         switch (m->term[k].place) {

@@ -49,6 +49,10 @@ static inline const kl_kept *kl_terms_kept(const kl_terms *t, int i)
 /* Site type of lattice site i; NULL when no type of the model claims it. */
 const kl_site_type *kl_model_type_at(const kl_model *m, const kl_lattice *lat, int i);
 
+/* The sites alone, without any term. EINPUT: a site that no type claims, a type that no site gets. */
+kl_status kl_terms_create_sites(const kl_model *m, const kl_lattice *lat, kl_terms **out,
+                                kl_err *err) KL_MUST_CHECK;
+
 /* EINPUT: a bond class that this lattice lacks (with those it has), an operator missing on a site type, a
    result that is not Hermitian. */
 kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_params *p, kl_terms **out,
@@ -71,8 +75,8 @@ typedef struct kl_units {
     /* the largest that joins sites, or there is: a strong repulsion on one site says little of what a state
        far off costs */
     double joint;
-    /* no more than that, nor than twice the largest that moves anything: levels may lie as close beside
-       couplings that are all diagonal */
+    /* no more than that, nor than twice the largest that moves anything: levels may lie as close together
+       where the larger couplings are all diagonal */
     double gap;
     double all; /* the largest: what rounding is a part of */
 } kl_units;

@@ -109,6 +109,43 @@ double kl_wigner_9j(int a, int b, int c, int d, int e, int f, int g, int h, int 
     return sum;
 }
 
+double kl_clebsch(int j1, int m1, int j2, int m2, int j, int m)
+{
+    if (m1 + m2 != m || !kl_triangle(j1, j2, j)) return 0;
+    if (m1 > j1 || -m1 > j1 || m2 > j2 || -m2 > j2 || m > j || -m > j) return 0;
+    if ((j1 + m1) % 2 != 0 || (j2 + m2) % 2 != 0) return 0;
+    /* terms (-1)^k / (k! (down[0] - k)! (down[1] - k)! (down[2] - k)! (up[0] + k)! (up[1] + k)!) */
+    const int down[3] = {(j1 + j2 - j) / 2, (j1 - m1) / 2, (j2 + m2) / 2},
+              up[2] = {(j - j2 + m1) / 2, (j - j1 - m2) / 2};
+    const int first = largest(0, largest(-up[0], -up[1])),
+              last = smallest(smallest(down[0], down[1]), down[2]);
+    double term = 1, sum = 1;
+    for (int k = first; k < last; k++) {
+        term *= -1.0 * (down[0] - k) * (down[1] - k) * (down[2] - k);
+        term /= (k + 1.0) * (up[0] + k + 1.0) * (up[1] + k + 1.0);
+        sum += term;
+    }
+    product front = {1, 0}, square = {1, 0};
+    over(&front, first);
+    for (int i = 0; i < 3; i++) over(&front, down[i] - first);
+    for (int i = 0; i < 2; i++) over(&front, up[i] + first);
+    times_triangle(&square, j1, j2, j);
+    for (int way = -1; way <= 1; way += 2) {
+        times(&square, (j1 + way * m1) / 2);
+        times(&square, (j2 + way * m2) / 2);
+        times(&square, (j + way * m) / 2);
+    }
+    int shift;
+    square.mantissa = frexp(square.mantissa * (j + 1), &shift);
+    square.exponent += shift;
+    if (square.exponent % 2 != 0) {
+        square.mantissa *= 2;
+        square.exponent--;
+    }
+    const double size = front.mantissa * sqrt(square.mantissa);
+    return sign(first) * sum * ldexp(size, front.exponent + square.exponent / 2);
+}
+
 double kl_couple(kl_leg a, kl_leg b, kl_leg whole)
 {
     const int J = whole.from, K = whole.k, I = whole.to;

@@ -35,4 +35,7 @@ double kl_scalar(int to, int from, int k);
 /* [[X A^a]^xa B^b]^c = sum over xb of this * [[X B]^xb A]^c, up to the sign of fermions. */
 double kl_swap(int x, int a, int b, int c, int xa, int xb);
 
+/* <j1 m1 j2 m2 | j m> */
+double kl_clebsch(int j1, int m1, int j2, int m2, int j, int m);
+
 #endif

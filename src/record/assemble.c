@@ -46,7 +46,8 @@ static int term_of(const kl_batch *b, const kl_group *g, int64_t i, term *t)
     if (w < 0) return 0;
     const kl_rec *const make = &b->rec[w];
     for (int64_t k = w + 1; k < i; k++)
-        if (b->rec[k].at_c == KL_AT_WORK) return 0; /* something on top of it, or beside */
+        if (b->rec[k].at_c == KL_AT_WORK)
+            return 0; /* something is added to it, or is next to it in the same intermediate */
     if (make->kind != KL_REC_GEMM || make->at_a < KL_AT_LEFT || make->at_b != KL_AT_X || make->tb ||
         r->a != make->c || r->lda != make->m || r->m != make->m || r->k != make->n)
         return 0;

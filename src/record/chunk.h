@@ -1,4 +1,4 @@
-/* A list in chunks, each with the operators that it reads: what runs a chunk needs only these beside x and y
+/* A list in chunks, each with the operators that it reads: what runs a chunk needs only these and x and y
    (nemes2014's third strategy, NoStreamAndStorage). Also where the records of an output may be divided at
    all, for all who share them out.
    SPDX-License-Identifier: Apache-2.0 */

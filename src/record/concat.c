@@ -143,9 +143,8 @@ kl_status kl_concat(const kl_batch *in, kl_batch *out, kl_batch *pack, kl_err *e
                 all += in->rec[list[k].use].k;
             }
             if (all > INT32_MAX) {
-                st =
-                    kl_fail(err, KL_EINPUT, "concat: %lld columns beside each other; at most %d are possible",
-                            (long long)all, INT32_MAX);
+                st = kl_fail(err, KL_EINPUT, "concat: %lld columns in one row; at most %d are possible",
+                             (long long)all, INT32_MAX);
                 goto out;
             }
             KL_TRY(merge(in, list + i, n, from->nwork, out, pack, err));

@@ -4,12 +4,16 @@
 
 /* clang-format off */
 const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
-    {"dmrg", KL_SUBJECT_MODEL, "MODEL", "Find ground or low excited states of a model by DMRG.",
+    {"dmrg", KL_SUBJECT_MODEL, "MODEL|FCIDUMP",
+     "Find ground or low excited states of a model or a molecule by DMRG.",
      "Example: the Hubbard chain of 32 sites at half filling, its energy to nine digits:\n"
      "  kronlat dmrg hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16\n\n"
      "MODEL is a name that `kronlat models' lists, or the path of a model file. Every conserved charge must "
      "be given; leave them out to be told what is allowed. With neither --m, --schedule nor --accuracy the "
      "wanted accuracy is 1e-9, relative. Result and checkpoints go to one HDF5 file.\n\n"
+     "A file that begins with &FCI is a molecule: its orbitals are the sites, its electrons and the irrep the "
+     "charges, and the wanted accuracy is 1e-5 hartree:\n"
+     "  kronlat dmrg n2.fcidump --frozen 2 --accuracy 1e-6\n\n"
      "Exit status: 0 when the run ended, converged or not (the report says which); 2 for bad input, no "
      "memory or no disk; 130 when interrupted (the checkpoint is kept)."},
     {"ed", KL_SUBJECT_MODEL, "MODEL", "Find the lowest states of a sector exactly, or all of them.",
@@ -42,17 +46,18 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  return { model = \"hubbard\", sites = 32, p = { U = 4 }, charge = { N_up = 16, N_dn = 16 }, "
      "m = 512 }\n\n"
      "Keys are the long names of the options of the job's command with _ for -, and model, p and command "
-     "(\"dmrg\", \"ed\", \"ci\", \"plan\" or \"growth\"; \"dmrg\" where none is named); for ci the file goes "
-     "by fcidump: return { command = \"ci\", fcidump = \"n2.fcidump\", space = \"cisd\", roots = 3 }. A job "
+     "(\"dmrg\", \"ed\", \"ci\", \"plan\" or \"growth\"; \"dmrg\" where none is named); a molecule's file "
+     "goes by fcidump: return { command = \"ci\", fcidump = \"n2.fcidump\", space = \"cisd\" }. A job "
      "may compute (string, table and math are there) but reaches no files.\n\n"
      "Any option of the job's command may be typed behind the file and wins over it: `kronlat dmrg --help' "
      "and so on list them."},
-    {"plan", KL_SUBJECT_MODEL, "MODEL",
+    {"plan", KL_SUBJECT_MODEL, "MODEL|FCIDUMP",
      "Say what a run would need, before it runs: sectors, records, memory, time, where the work is.",
      "Examples:\n"
      "  kronlat plan hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 512\n"
-     "  kronlat plan --method ed hubbard --lattice torus:4x4 -p U=4 --charge N_up=5 --charge N_dn=5"},
-    {"explain", KL_SUBJECT_MODEL, "MODEL",
+     "  kronlat plan --method ed hubbard --lattice torus:4x4 -p U=4 --charge N_up=5 --charge N_dn=5\n"
+     "  kronlat plan n2.fcidump --m 2000"},
+    {"explain", KL_SUBJECT_MODEL, "MODEL|FCIDUMP",
      "Say which executor and kernel each operation of a run takes, and why; launches and memory.",
      "Example:\n"
      "  kronlat explain hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 2048 "
@@ -92,7 +97,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles.",
      "Example:\n  kronlat plot hubbard.h5 --output hubbard.svg\n\n"
      "The ending of FILE chooses the format: .svg, .png or .pdf."},
-    {"bench", KL_SUBJECT_NONE, "WHAT ...", "Measure speed; every time has a checked answer beside it.",
+    {"bench", KL_SUBJECT_NONE, "WHAT ...", "Measure speed; every time is told with a checked answer.",
      "Examples:\n"
      "  kronlat bench gemm\n"
      "  kronlat bench dmrg hubbard --sites 100 -p U=8 --charge N_up=50 --charge N_dn=50 --accuracy 1e-8 "
@@ -112,6 +117,10 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"plan --method ed", KL_SUBJECT_MODEL, "MODEL", "Say what exact diagonalization would need.", NULL},
     {"explain --method ed", KL_SUBJECT_MODEL, "MODEL",
      "Say which executor and kernel each operation of exact diagonalization takes.", NULL},
+    {"dmrg FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP", "Find low states of a molecule by DMRG.", NULL},
+    {"plan FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP", "Say what DMRG of a molecule would need.", NULL},
+    {"explain FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP",
+     "Say which executor and kernel each operation of DMRG of a molecule takes.", NULL},
     {"bench gemm", KL_SUBJECT_NONE, "", "Small dense products, n = 4 to 512: our kernel and the BLAS.", NULL},
     {"bench gemv_trans", KL_SUBJECT_NONE, "",
      "V^T x for all widths and heights, kernels and libraries side by side.", NULL},
@@ -128,7 +137,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "left tenth, about 295 in the rest). With an FCIDUMP file: building, products in every format (of a "
      "matrix above 2 GB: as it is), without a matrix where the space is full, and the whole run, less the "
      "time of the products shown. On a device: all ways that it knows, with cuSPARSE's best algorithm and "
-     "CSR5 beside (cuda)."},
+     "CSR5 for comparison (cuda)."},
     {"bench run", KL_SUBJECT_MODEL, "MODEL",
      "Whole runs of `kronlat dmrg' and their parts, another build's program in turn with this one.",
      "Where a run's time goes: truncation, products with H, the rest of the eigensolver, operators and "
@@ -141,11 +150,11 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"bench hx --replay", KL_SUBJECT_NONE, "FILE",
      "Run the lists of H x again that --save-records wrote, by every way there is.", NULL},
     {"bench offload", KL_SUBJECT_NONE, "",
-     "Every operation on the offload device, beside ceilings of the same run.",
-     "Lists by offload stand beside the same lists by the CUDA module's kernel, where there is one."},
+     "Every operation on the offload device, with ceilings of the same run.",
+     "Lists by offload are compared with the same lists by the CUDA module's kernel, where there is one."},
     {"bench cuda", KL_SUBJECT_NONE, "",
      "Every operation by CUDA, and lists by every projection and by cuBLAS.",
-     "Lists stand beside one large dgemm."},
+     "Lists are compared with one large dgemm."},
 };
 /* clang-format on */
 
@@ -160,7 +169,8 @@ const char *kl_command_name(kl_command command)
 unsigned kl_commands_taken(kl_command command)
 {
     if (command != KL_CMD_RUN) return KL_BIT(command);
-    unsigned bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED);
+    unsigned bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
+                    KL_BIT(KL_CMD_PLAN_MOLECULE);
     for (int i = 0; i < KL_NJOB_COMMAND; i++) bits |= KL_BIT(kl_job_command[i]);
     return bits;
 }

@@ -9,14 +9,15 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "config.h"
+#include "dmrg/components.h"
 #include "run/edresult.h"
 #include "run/outputs.h"
-#include "run/request.h"
 #include "run/runfile.h"
 #include "run/placement.h"
 
 int kl_dmrgrun_starts_from_file(const kl_options *o)
 {
+    if (o->molecule) return o->start != NULL;
     return o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0;
 }
 
@@ -30,10 +31,15 @@ int kl_dmrgrun_manifold(const kl_dmrg_result *d)
 
 /* ---------------------------------------------------------------- before the run */
 
+kl_request_scene kl_dmrgrun_scene(const kl_task *t, kl_exec *ex)
+{
+    return (kl_request_scene){t->terms, kl_task_plain(t), t->lat, t->params, ex};
+}
+
 kl_status kl_dmrgrun_check_measure(const kl_task *t, kl_err *err)
 {
     for (int i = 0; i < t->o->measure.n; i++) {
-        const kl_status st = kl_request_check(t->o->measure.text[i], t->model, t->lat, err);
+        const kl_status st = kl_request_check(t->o->measure.text[i], kl_task_named(t), t->lat, err);
         if (st != KL_OK) return st;
     }
     return KL_OK;
@@ -85,12 +91,50 @@ out:
     return st;
 }
 
+kl_status kl_dmrgrun_check_start(kl_task *t, const char *path, const kl_result *from, int *spin, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_qn own = kl_qn_zero();
+    *spin = 0;
+    if (kl_result_has_spin(from) == (kl_model_spin(t->model) >= 0))
+        return kl_result_match(path, from, t->model, t->lat, t->params, t->target, 0, err);
+    if (kl_model_spin(t->model) >= 0)
+        return kl_fail(err, KL_EINPUT,
+                       "%.300s: holds a state without S, which need not be of one total spin; a run with S "
+                       "starts from nothing, a path or a result with S",
+                       path);
+    KL_TRY(kl_task_twin(t, err));
+    for (int c = 0; c < from->ncharge && c < KL_MAX_CHARGE; c++) own.v[c] = (int16_t)from->charge[c].value;
+    KL_TRY(kl_result_match(path, from, t->twin->model, t->lat, t->params, own, 0, err));
+    *spin = 1;
+out:
+    return st;
+}
+
+/* The state in the file of --start. */
+static kl_status read_start(kl_task *t, const char *path, kl_state **state, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *from = NULL;
+    kl_state *narrow = NULL;
+    int spin;
+    KL_TRY(kl_result_read(path, &from, err));
+    KL_TRY(kl_dmrgrun_check_start(t, path, from, &spin, err));
+    if (spin) {
+        KL_TRY(kl_result_read_state(path, t->twin, &narrow, err));
+        KL_TRY(kl_components_create(t->ex, narrow, 0, t->terms, &t->target, state, err));
+    } else KL_TRY(kl_result_read_state(path, t->terms, state, err));
+out:
+    kl_state_destroy(&narrow);
+    kl_result_destroy(&from);
+    return st;
+}
+
 kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
-    const kl_request_scene scene = {t->terms, t->lat, t->params, t->ex};
-    kl_result *from = NULL;
+    const kl_request_scene scene = kl_dmrgrun_scene(t, t->ex);
     KL_TRY(kl_task_aim(t, t->target, err));
     for (int i = 0; i < o->measure.n; i++)
         KL_TRY(kl_request_check_other(&scene, o->measure.text[i], t->target, err));
@@ -104,12 +148,9 @@ kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, 
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s holds %d states, --states asks for %d",
                            o->resume, (*state)->nstate, t->dmrg.nstate));
     } else if (kl_dmrgrun_starts_from_file(o)) {
-        KL_TRY(kl_result_read(o->start, &from, err));
-        KL_TRY(kl_result_match(o->start, from, t->model, t->lat, t->params, t->target, 0, err));
-        KL_TRY(kl_result_read_state(o->start, t->terms, state, err));
+        KL_TRY(read_start(t, o->start, state, err));
     }
 out:
-    kl_result_destroy(&from);
     return st;
 }
 
@@ -163,7 +204,7 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
     const char **text = NULL, *standard[KL_REQUEST_STANDARD];
-    const int nstandard = after_run ? kl_request_standard(t->model, standard) : 0;
+    const int nstandard = after_run ? kl_request_standard(kl_task_named(t), standard) : 0;
     int n = 0;
     KL_TRY(kl_alloc(&text, o->measure.n + nstandard, KL_MEM_MISC, err));
     for (; n < o->measure.n; n++) text[n] = o->measure.text[n];
@@ -172,9 +213,11 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
         for (int k = 0; k < o->measure.n; k++) asked |= !strcmp(o->measure.text[k], standard[i]);
         if (!asked) text[n++] = standard[i];
     }
-    const kl_request_scene scene = {t->terms, t->lat, t->params,
-                                    t->placement ? kl_placement_last(t->placement) : t->ex};
+    const kl_request_scene scene =
+        kl_dmrgrun_scene(t, t->placement ? kl_placement_last(t->placement) : t->ex);
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
+    if (after_run && t->molecule != NULL)
+        KL_TRY(kl_moleculetask_measure(t->molecule, scene.ex, t->lat, state, r, err));
 out:
     kl_free(&text);
     return st;
@@ -222,6 +265,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
     t->dmrg.entropy = NULL;
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
+    if (t->molecule != NULL) KL_TRY(kl_moleculetask_tell(t->molecule, x->r, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     /* the row of a broken sweep stands in the table */
     x->r->sweep_done = found.nrow - (found.direction != 0);

@@ -4,6 +4,7 @@
 #ifndef KL_DMRGRUN_H
 #define KL_DMRGRUN_H
 #include "run/pace.h"
+#include "run/request.h"
 #include "run/runfile.h"
 
 /* Reads what --resume names, whose options o takes over where it has none of its own; checks everything that
@@ -35,11 +36,18 @@ typedef struct kl_dmrgrun {
 /* *state in: the start or NULL; out: what was found. x->r is not finished where kl_interrupted said yes. */
 kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err) KL_MUST_CHECK;
 
+/* What measurements of this task read. */
+kl_request_scene kl_dmrgrun_scene(const kl_task *t, kl_exec *ex);
 /* EINPUT where model or lattice has not what --measure asks for. */
 kl_status kl_dmrgrun_check_measure(const kl_task *t, kl_err *err) KL_MUST_CHECK;
 /* Measures what --measure asks for, and after a run what is told in any case; adds it to r. */
 kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_run, kl_result *r,
                              kl_err *err) KL_MUST_CHECK;
+
+/* EINPUT where the state of a result is no start for this task. *spin = 1: it has a total spin and the task
+   none: it is a state of t->twin, to be written out. */
+kl_status kl_dmrgrun_check_start(kl_task *t, const char *path, const kl_result *from, int *spin,
+                                 kl_err *err) KL_MUST_CHECK;
 
 /* 1: --start names a result file. */
 int kl_dmrgrun_starts_from_file(const kl_options *o);

@@ -7,7 +7,8 @@
 static int due(void *self)
 {
     const kl_edkeep *const k = self;
-    return kl_pace_due(&k->pace);
+    const kl_exec *const ex = k->file.ex;
+    return kl_ranks_any(ex, kl_ranks_first(ex) && kl_pace_due(&k->pace)); /* by one clock */
 }
 
 static kl_status write_file(void *self, const kl_result_run *run, kl_err *err)
@@ -28,6 +29,7 @@ static kl_status write(void *self, const kl_keep *kept, kl_err *err)
                                  k->seen, &why) != KL_OK)
         return KL_OK;
     k->file.n = k->n;
+    k->file.begin = k->begin;
     kl_pace_done(&k->pace, start, kl_keepfile_write(&k->file, (int)k->stage, kept, &why), &why);
     return KL_OK;
 }

@@ -12,8 +12,9 @@ typedef enum kl_edstage { KL_EDSTAGE_SOLVER, KL_EDSTAGE_SPECTRA, KL_EDSTAGE_THER
 typedef struct kl_edkeep {
     const char *path;
     kl_edstage stage;
-    kl_result *r;          /* what the file says beside the run: names, options, what is finished */
-    int64_t n;             /* length of vectors that do not say it */
+    kl_result *r;          /* what the file says besides the run: names, options, what is finished */
+    int64_t n;             /* length of vectors that do not say it, and who has which part of them */
+    const int64_t *begin;
     const double *seen;    /* NULL, or products, lowest energy, its residual */
     kl_keeper keeper;      /* to be handed on; from is set by kl_edkeep_vectors */
     kl_keepfile file;

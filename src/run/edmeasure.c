@@ -287,9 +287,9 @@ static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *v
     double *from = NULL, *to = NULL, *s = NULL;
     int *state = NULL;
     KL_TRY(kl_bipartition_create(t->terms, ed->space->target, KL_BIPARTITION_SITES, &cut, err));
-    KL_TRY(kl_alloc(&from, ed->op.n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&from, kl_linop_all(&ed->op), KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&state, t->terms->nsite, KL_MEM_WORK, err));
-    KL_TRY(t->ex->vt.download(t->ex, from, x, ed->op.n, err));
+    KL_TRY(kl_ranks_download(t->ex, ed->begin, ed->op.n, x, from, err));
     double norm2 = 0.0;
     *value = 0.0;
     int64_t largest = 0;

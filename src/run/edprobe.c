@@ -2,7 +2,7 @@
    1. Each word becomes an operator and its coefficients on the sites. 2. For every operator, state of the
       lowest multiplet and part of a momentum: poles, added to
    those of the operator; when all are there, its curve. 3. A checkpoint holds the states, the poles so far,
-   and the recurrence under way; curves that are whole stand in the result beside it.
+   and the recurrence under way; curves that are whole stand in the same file's result.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/edprobe.h"
 
@@ -160,10 +160,12 @@ static kl_status write(void *self, const kl_keep *chain, kl_err *err)
     double *number = NULL;
     kl_dptr *vector = NULL;
     int64_t *length = NULL;
+    const int64_t **begin = NULL;
     kl_keep out = {.nnumber = own + chain->nnumber, .nvector = l->found->nstate + chain->nvector};
     KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&vector, out.nvector, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&length, out.nvector, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&begin, out.nvector, KL_MEM_MISC, err));
     for (int i = 0; i < 3; i++) number[i] = l->place[i];
     number[STATES] = l->found->nstate;
     number[MULTIPLET] = l->found->multiplet[0];
@@ -183,19 +185,23 @@ static kl_status write(void *self, const kl_keep *chain, kl_err *err)
     out.number = number;
     for (int k = 0; k < l->found->nstate; k++) {
         vector[k] = kl_dptr_at(l->x, k * l->ldx);
-        length[k] = l->ed->op.n;
+        length[k] = kl_linop_all(&l->ed->op);
+        begin[k] = l->ed->begin;
     }
     for (int v = 0; v < chain->nvector; v++) {
         vector[l->found->nstate + v] = chain->vector[v];
         length[l->found->nstate + v] = chain->n[v];
+        begin[l->found->nstate + v] = chain->begin[v];
     }
     out.vector = vector;
     out.n = length;
+    out.begin = begin;
     st = l->opts->keep->keeper.write(l->opts->keep, &out, err);
 out:
     kl_free(&number);
     kl_free(&vector);
     kl_free(&length);
+    kl_free(&begin);
     return st;
 }
 
@@ -224,11 +230,11 @@ kl_status kl_edprobe_states(const kl_edkeep *keep, const kl_ed *ed, kl_ed_result
     memcpy(found->energy, k->number + ENERGY, sizeof(double) * (size_t)found->nstate);
     *ldx = kl_eig_stride(ed->op.n);
     for (int i = 0; i < found->nstate; i++)
-        if (k->n[i] != ed->op.n) return refuse(keep, err);
+        if (k->n[i] != kl_linop_all(&ed->op)) return refuse(keep, err);
     KL_TRY(ed->ex->vt.alloc(ed->ex, found->nstate * *ldx, x, err));
     KL_TRY(kl_alloc(&to, found->nstate, KL_MEM_WORK, err));
     for (int i = 0; i < found->nstate; i++) to[i] = kl_dptr_at(*x, i * *ldx);
-    KL_TRY(kl_keep_take(k, ed->ex, ed->op.n, found->nstate, to, err));
+    KL_TRY(kl_keep_take(k, &ed->op, found->nstate, to, err));
 out:
     kl_free(&to);
     return st;

@@ -30,9 +30,9 @@ void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
     *out = (kl_ed_opts){.nstate = o->states > 0 ? (int)o->states : 1,
                         .accuracy = o->accuracy > 0 ? o->accuracy : 1e-10,
                         .max_basis = (int)o->basis,
-                        .max_apply = o->max_products > 0  ? (int)o->max_products
-                                     : o->states > MANY ? (int)(PRODUCTS_EACH * o->states)
-                                                        : PRODUCTS,
+                        .max_apply = o->max_products > 0 ? (int)o->max_products
+                                     : o->states > MANY  ? (int)(PRODUCTS_EACH * o->states)
+                                                         : PRODUCTS,
                         .seed = t->dmrg.seed,
                         .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
     for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)
@@ -55,14 +55,15 @@ static int on_step(void *self, int napply, double energy, double residual)
     x->seen[2] = residual;
     if (x->watch != NULL && x->watch->product != NULL)
         x->watch->product(x->watch->self, napply, energy, residual);
-    return kl_interrupted();
+    return kl_ranks_any(x->t->ex, kl_interrupted());
 }
 
 static int on_level(void *self, int level, double change)
 {
-    const kl_watch *const w = ((const kl_edrun *)self)->watch;
+    const kl_edrun *const x = self;
+    const kl_watch *const w = x->watch;
     if (w != NULL && w->level != NULL) w->level(w->self, level, change);
-    return kl_interrupted();
+    return kl_ranks_any(x->t->ex, kl_interrupted());
 }
 
 /* ---------------------------------------------------------------- one sector */
@@ -74,7 +75,11 @@ static kl_status check_memory(const kl_task *t, kl_qn target, const kl_ed_opts *
     char a[32], b[32], c[32], charges[256];
     const kl_status st =
         kl_ed_make_plan(t->terms, target, kl_edrun_form(t->o), opts, t->ex->nthread, &p, err);
-    const double need = p.vector_bytes * p.nvector + p.table_bytes;
+    /* of the ranks that share this machine */
+    const kl_comm *const shared = t->ex->ranks != NULL ? t->ex->ranks->comm : NULL;
+    const double part = shared != NULL ? (double)shared->nlocal / shared->size : 1.0,
+                 need = part * p.vector_bytes * p.nvector +
+                        (shared != NULL ? shared->nlocal : 1) * p.table_bytes;
     if (st != KL_OK || t->ex->space != KL_SPACE_HOST || need <= kl_mem_machine_bytes()) return st;
     return kl_fail(err, KL_ENOMEM,
                    "the sector %s of %s has %.15g states: %d vectors of %s need %s, and this machine has %s; "
@@ -161,10 +166,10 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
         KL_TRY(kl_edprobe_states(keep, ed, found, &w->x, &w->ldx, err));
         return kl_result_read(keep->path, &keep->r, err);
     }
-    if (keep->file.number) KL_TRY(kl_edkeep_vectors(keep, ed->op.n, err));
-    KL_TRY(make_result(t, ed,
-                       &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
-                       options, &keep->r, err));
+    if (keep->file.number) KL_TRY(kl_edkeep_vectors(keep, kl_linop_all(&ed->op), err));
+    KL_TRY(make_result(
+        t, ed, &(kl_ed_result){.dim = ed->space->dim, .n = kl_linop_all(&ed->op), .stop = KL_ED_INTERRUPTED},
+        options, &keep->r, err));
     keep->seen = w->seen;
     if (keep->path) opts->keeper = &keep->keeper;
     KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? &w->x : NULL, &w->ldx, found, err));
@@ -197,7 +202,8 @@ kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
     opts.step = on_step;
     t->dmrg.target = target;
     KL_TRY(kl_edrun_operator(t, target, &opts, &x->ed, err));
-    keep.n = x->ed->op.n;
+    keep.n = kl_linop_all(&x->ed->op);
+    keep.begin = x->ed->begin;
     if (x->going_on) KL_TRY(kl_edkeep_read(&keep, err));
     KL_TRY(kl_runfile_options(t->o, t, NULL, &options, err));
     KL_TRY(find_states(x, &opts, options, &keep, &found, err));
@@ -270,7 +276,7 @@ static int on_sample(void *self, int sample, int step)
     const sampling *const s = self;
     const kl_watch *const w = s->x->watch;
     if (w != NULL && w->sample != NULL) w->sample(w->self, s->charges, sample, step);
-    return kl_interrupted();
+    return kl_ranks_any(s->x->t->ex, kl_interrupted());
 }
 
 kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
@@ -326,11 +332,13 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
     for (int64_t i = kl_thermal_about(sum).nsector; i < n && !x->stopped; i++) {
         kl_qn_print(t->model, sector[i], watched.charges, sizeof(watched.charges));
         KL_TRY(kl_edrun_operator(t, sector[i], &three, &ed, err));
-        keep.n = ed->op.n;
-        if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, ed->op.n, err));
-        KL_TRY(make_result(t, ed,
-                           &(kl_ed_result){.dim = ed->space->dim, .n = ed->op.n, .stop = KL_ED_INTERRUPTED},
-                           options, &keep.r, err));
+        keep.n = kl_linop_all(&ed->op);
+        keep.begin = ed->begin;
+        if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, kl_linop_all(&ed->op), err));
+        KL_TRY(make_result(
+            t, ed,
+            &(kl_ed_result){.dim = ed->space->dim, .n = kl_linop_all(&ed->op), .stop = KL_ED_INTERRUPTED},
+            options, &keep.r, err));
         for (int c = t->model->ncharge - 1; c >= 0; c--)
             if (t->scan[c]) kl_result_drop_charge(keep.r, c);
         KL_TRY(kl_thermal_add(sum, ed, &x->stopped, err));
@@ -389,7 +397,7 @@ kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, 
     for (int i = 0; i < o->spectral.n; i++) KL_TRY(kl_edprobe_check(*t, o->spectral.text[i], err));
     KL_TRY(kl_task_charges(*t, err));
     KL_TRY(kl_task_exec(o, &(*t)->ex, err));
-    if (kl_edrun_writes(o)) KL_TRY(kl_checked_probe(o->output, err));
+    if (kl_edrun_writes(o) && kl_ranks_first((*t)->ex)) KL_TRY(kl_checked_probe(o->output, err));
     if (*done)
         KL_TRY(kl_result_match(o->resume, *done, (*t)->model, (*t)->lat, (*t)->params, (*t)->target, 1, err));
     if (!*done && o->temperatures == NULL && !(*t)->scanning) KL_TRY(check_states(*t, (*t)->target, err));

@@ -74,7 +74,7 @@ static const char *scalar_text(lua_State *L, job *j, int index, const char *what
     return lua_tostring(L, -1);
 }
 
-/* The length of a list. Entries beside those from 1 on would be wishes that nobody hears. */
+/* The length of a list. Entries other than those from 1 on would be wishes that nobody hears. */
 static lua_Integer list_length(lua_State *L, job *j, int list, const char *what)
 {
     const int top = lua_gettop(L);
@@ -86,9 +86,10 @@ static lua_Integer list_length(lua_State *L, job *j, int list, const char *what)
         const char *const seen = luaL_tolstring(L, -1, NULL);
         leave(
             L, j,
-            kl_fail(j->err, KL_EINPUT,
-                    "%s: %s has an entry '%.60s' beside its list; a list is numbered from 1 on, without gaps",
-                    j->path, what, seen));
+            kl_fail(
+                j->err, KL_EINPUT,
+                "%s: %s has an entry '%.60s' outside of its list; a list is numbered from 1 on, without gaps",
+                j->path, what, seen));
     }
     lua_settop(L, top);
     return n;
@@ -165,6 +166,14 @@ static int read_job(lua_State *L)
     lua_getfield(L, 1, "method"); /* it says whose options the others are, and what was typed wins over it */
     const int plans = j->o->command == KL_CMD_PLAN && !lua_isnil(L, -1);
     if (plans) set_option(L, j, "method", scalar_text(L, j, -1, "method"));
+    lua_getfield(L, 1, "fcidump"); /* so does this */
+    const int molecule = !lua_isnil(L, -1);
+    if (molecule) {
+        kl_option_kind kind;
+        const kl_status st = kl_options_kind(j->o, j->path, "fcidump", &kind, j->err);
+        if (st != KL_OK) leave(L, j, st);
+        set_option(L, j, "fcidump", scalar_text(L, j, -1, "fcidump"));
+    }
     const kl_status taken = kl_options_take_typed(j->o, j->err);
     if (taken != KL_OK) leave(L, j, taken);
     lua_settop(L, 2);
@@ -175,6 +184,7 @@ static int read_job(lua_State *L)
                           scalar_text(L, j, 3, "a key")));
         const char *key = lua_tostring(L, 3);
         if (strcmp(key, "command") == 0 || (plans && strcmp(key, "method") == 0)) continue;
+        if (molecule && strcmp(key, "fcidump") == 0) continue;
         kl_option_kind kind;
         const kl_status st = kl_options_kind(j->o, j->path, key, &kind, j->err);
         if (st != KL_OK) leave(L, j, st);
@@ -479,7 +489,7 @@ kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
     const kl_status st = read_file(&j);
     if (st == KL_OK && o->command == KL_CMD_CI && o->file == NULL && o->resume == NULL)
         return kl_fail(err, KL_EINPUT, "%s: fcidump is missing; it is the file with the integrals", path);
-    if (st == KL_OK && o->command != KL_CMD_CI && o->model == NULL && o->resume == NULL)
+    if (st == KL_OK && o->command != KL_CMD_CI && o->model == NULL && !o->molecule && o->resume == NULL)
         return kl_fail(err, KL_EINPUT, "%s: model is missing; `kronlat models' lists the models", path);
     return st;
 }

@@ -358,7 +358,7 @@ static kl_status trial(place *p, double *seconds, kl_err *err)
                   .y = p->out,
                   .out = p->sum};
     if (!(p->ex->baselines && p->ex->baselines->trial))
-        return kl_fail(err, KL_EABSENT, "%s has no library beside it", p->ex->name);
+        return kl_fail(err, KL_EABSENT, "%s has no library to compare with", p->ex->name);
     kl_status st = p->ex->baselines->trial(p->ex, &t, err);
     *seconds = t.seconds;
     if (st != KL_OK || o->what != KL_TIMED_DOTS) return st;

@@ -17,6 +17,7 @@ kl_status kl_options_create(kl_command command, kl_options **out, kl_err *err)
     (*out)->command = command;
     (*out)->checkpoint_every = 60;
     (*out)->ms2 = KL_NO_MS2;
+    (*out)->threshold = 1e-12;
     return KL_OK;
 }
 
@@ -81,7 +82,8 @@ int kl_options_foreign(const kl_options *o, const char *key)
 static char **job_field(kl_options *o, const char *key)
 {
     if (strcmp(key, "model") == 0) return &o->model;
-    return strcmp(key, "fcidump") == 0 && o->command == KL_CMD_CI ? &o->file : NULL;
+    const int of_molecules = o->command == KL_CMD_CI || kl_command_of_molecule(o->command) != o->command;
+    return strcmp(key, "fcidump") == 0 && of_molecules ? &o->file : NULL;
 }
 
 kl_status kl_options_kind(const kl_options *o, const char *where, const char *key, kl_option_kind *out,
@@ -119,6 +121,7 @@ kl_status kl_options_set(kl_options *o, const char *where, const char *key, cons
         if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the option value '%.40s'", value);
         kl_free(field);
         *field = copy;
+        o->molecule |= field == &o->file && o->command != KL_CMD_CI;
         return KL_OK;
     }
     const kl_option_row *const row = job_row(o, key);
@@ -241,7 +244,7 @@ static kl_status refuse_rivals(const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
-/* What a swept parameter cannot stand beside. */
+/* What a swept parameter cannot go together with. */
 static kl_status check_sweep(const kl_options *o, kl_err *err)
 {
     if (o->sweep_parameter == NULL) return KL_OK;
@@ -280,6 +283,12 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
             return kl_option_refuse(command, kl_command_name(command), "--", kl_option_table[i].name, err);
     const kl_subject subject = kl_command_table[command].subject;
     if (command == KL_CMD_CI) KL_TRY(check_ci(o, err));
+    if (o->molecule && (o->model != NULL || o->file == NULL))
+        return o->model != NULL ? kl_fail(err, KL_EINPUT,
+                                          "%s: model is '%.100s' and fcidump '%.100s'; one of them, not both",
+                                          kl_command_name(o->command), o->model, o->file)
+                                : kl_fail(err, KL_EINPUT, "%s: fcidump is missing; it is the file to read",
+                                          kl_command_name(o->command));
     if (subject == KL_SUBJECT_MODEL && o->model == NULL)
         return kl_fail(err, KL_EINPUT, "%s: model is missing; `kronlat models' lists the models",
                        kl_command_name(command));

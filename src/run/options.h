@@ -7,7 +7,8 @@
 #include "base/base.h"
 
 /* ORDER KL_CMD: rows of the table in commands.c. Those behind KL_NCMD have options of their own, but are no
-   words behind `kronlat': what `kronlat bench' measures, and the other method of a plan. */
+   words behind `kronlat': what `kronlat bench' measures, the other method of a plan, and DMRG of a
+   molecule. */
 typedef enum kl_command {
     KL_CMD_DMRG,
     KL_CMD_ED,
@@ -28,6 +29,9 @@ typedef enum kl_command {
     KL_NCMD,
     KL_CMD_PLAN_ED = KL_NCMD,
     KL_CMD_EXPLAIN_ED,
+    KL_CMD_DMRG_MOLECULE,
+    KL_CMD_PLAN_MOLECULE,
+    KL_CMD_EXPLAIN_MOLECULE,
     KL_CMD_BENCH_GEMM,
     KL_CMD_BENCH_GEMV_TRANS,
     KL_CMD_BENCH_COMPARE,
@@ -68,12 +72,13 @@ typedef struct kl_bench_options {
     char *replay, *only, *csv, *json, *plot, *from, *program;
 } kl_bench_options;
 
-/* Field names are option names with _ for -. Numbers that were not given are 0 (checkpoint_every: 60), texts
-   NULL. */
+/* Field names are option names with _ for -. Numbers that were not given are 0 (checkpoint_every: 60,
+   threshold: 1e-12), texts NULL. */
 typedef struct kl_options {
     kl_command command;
     char *model; /* MODEL */
     char *file;  /* JOB.lua, RESULT.h5, FCIDUMP; of completion the shell, of man the command */
+    int molecule; /* 1: DMRG, its plan or explanation is of the FCIDUMP file, not of a model on a lattice */
 
     int64_t sites;
     char *lattice, *order;
@@ -91,7 +96,7 @@ typedef struct kl_options {
     char *space, *irrep, *store, *format, *matrix, *arrays; /* ci */
     int64_t roots, frozen, electrons, ms2;                  /* ms2: KL_NO_MS2 when not given */
     int64_t boundary, slice, sigma, pspace;
-    double residual, memory, device_memory;
+    double residual, memory, device_memory, threshold;
     kl_text_list reference;
     int half, density, plan;
     int infinite, full_sectors;

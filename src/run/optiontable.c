@@ -19,18 +19,19 @@ enum {
 
 #define B(command) (1u << KL_CMD_##command)
 enum {
-    SWEEPS = B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN),
-    PLANS = B(PLAN) | B(EXPLAIN),
+    INTEGRALS = B(DMRG_MOLECULE) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
+    SWEEPS = B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN) | B(DMRG_MOLECULE),
+    PLANS = B(PLAN) | B(EXPLAIN) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
     TENSORS = SWEEPS | PLANS,
     EXACTLY = B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED),
-    LATTICES = TENSORS | EXACTLY | B(BENCH_HX),
+    LATTICES = ((TENSORS & ~INTEGRALS) | EXACTLY | B(BENCH_HX)),
     MOLECULES = B(CI) | B(BENCH_CI),
     STORES = B(ED) | B(CI),
-    FILES = B(DMRG) | B(ED) | B(CI),
-    METHODS = PLANS | B(PLAN_ED) | B(EXPLAIN_ED),
+    FILES = B(DMRG) | B(ED) | B(CI) | B(DMRG_MOLECULE),
+    METHODS = (PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED),
     DEVICES = B(BENCH_OFFLOAD) | B(BENCH_CUDA),
     COMPARED = B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI),
-    EXECS = LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES
+    EXECS = LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS
 };
 
 #define AT(field) offsetof(kl_options, field)
@@ -104,17 +105,29 @@ const kl_option_row kl_option_table[] = {
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
          "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
     NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 1000000, "the N lowest states (1)"),
+    TEXT("space", 0, "NAME", SYSTEM, INTEGRALS, space, FILLED,
+         "orbitals: full (all that are not frozen), or cas:ELECTRONS,ORBITALS, the others frozen or left out"),
+    CHOICE("irrep", "N", SYSTEM, INTEGRALS, irrep, "all|1|2|3|4|5|6|7|8",
+           "irrep of the state, as in ORBSYM (that of the reference); all: one run for each"),
     CHOICE("irrep", "N", SYSTEM, MOLECULES, irrep, "all|1|2|3|4|5|6|7|8",
            "irrep of the states, as in ORBSYM (all)"),
-    NUMBER("frozen", 0, "N", SYSTEM, MOLECULES, frozen, INT, 0, 1000,
+    NUMBER("frozen", 0, "N", SYSTEM, MOLECULES | INTEGRALS, frozen, INT, 0, 1000,
            "the N lowest orbitals stay doubly occupied (0)"),
-    NUMBER("ms2", 0, "N", SYSTEM, MOLECULES, ms2, INT, -1000, 1000,
+    NUMBER("ms2", 0, "N", SYSTEM, MOLECULES | INTEGRALS, ms2, INT, -1000, 1000,
            "alpha less beta electrons (the file's MS2)"),
-    NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES, electrons, INT, 1, 2000,
+    NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES | INTEGRALS, electrons, INT, 1, 2000,
            "electrons, where the file's NELEC is not what is wanted"),
     LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI), reference,
          "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each; "
          "lowest: the one of lowest energy (the file's own: its first orbitals)"),
+    LIST("reference", 0, "OCC", SYSTEM | RARE, INTEGRALS, reference,
+         "determinant to start from, 2 u d or 0 for each orbital of the file: 2222ud00 (lowest: the one of "
+         "lowest energy)"),
+    NUMBER("threshold", 0, "X", SYSTEM | RARE, INTEGRALS, threshold, REAL, 0, 1,
+           "leave out terms of H below X, hartree; the report tells what that changes at most (1e-12)"),
+    TEXT("order", 0, "HOW", SYSTEM | RARE, INTEGRALS, order, FILLED,
+         "order of the orbitals: fiedler (by exchange integrals), genetic (fiedler, and improved), canonical "
+         "(the file's), or the orbitals themselves from 1: 2,1,3,..."),
     TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES, order, ORDER,
          "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
          "0,2,1,..."),
@@ -123,7 +136,9 @@ const kl_option_row kl_option_table[] = {
     NAMED("pin", 0, "OP@SITE=VALUE", SYSTEM | RARE, LATTICES, pin, "OP@SITE=VALUE, OP@SITE*OP@SITE=VALUE",
           "add VALUE * OP at a site to H, a pinning field: 'Sz@0=-0.5'"),
 
-    NUMBER("accuracy", 0, "REL", ACCURACY, SWEEPS, accuracy, REAL, 1e-14, 0.1,
+    NUMBER("accuracy", 0, "E", ACCURACY, B(DMRG_MOLECULE), accuracy, REAL, 1e-12, 0.1,
+           "wanted error of the energy, hartree; m, sweeps, noise and tolerances follow from it (1e-5)"),
+    NUMBER("accuracy", 0, "REL", ACCURACY, SWEEPS & ~INTEGRALS, accuracy, REAL, 1e-14, 0.1,
            "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"),
     NUMBER("accuracy", 0, "REL", ACCURACY, B(ED) | B(BENCH_ED), accuracy, REAL, 1e-14, 0.1,
            "wanted relative error of the energy (1e-10)"),
@@ -148,9 +163,14 @@ const kl_option_row kl_option_table[] = {
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), "
          "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, spectrum, variance, ...; `kronlat "
          "measure --help' lists them"),
+    LIST("measure", 0, "WHAT", RUN, B(DMRG_MOLECULE), measure,
+         "measure at the end, once for each: corr(cdag_up,c_up) (one-body density matrix), populations, "
+         "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"),
     LIST("measure", 0, "WHAT", RUN, B(ED), measure,
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), connected(Sz,Sz), "
          "structure(Sz,Sz), entropy"),
+    TEXT("start", 0, "FILE", RUN, B(DMRG_MOLECULE), start, FILE,
+         "RESULT.h5 of the same orbitals in the same order (the reference, noise opening what it lacks)"),
     TEXT("start", 0, "WHAT", RUN, B(DMRG), start, START,
          "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other "
          "parameters are welcome"),
@@ -221,7 +241,8 @@ const kl_option_row kl_option_table[] = {
     TEXT("arrays", 0, "FILE", RUN | RARE, B(CI), arrays, FILE,
          "write the arrays of the stored matrix in its format, and the non-zeros of each row, as HDF5 "
          "(FILE-2 and so on for further irreps)"),
-    NUMBER("seed", 0, "N", RUN | RARE, LATTICES | B(GROWTH) | B(CI), seed, INT, 1, 9007199254740992.0,
+    NUMBER("seed", 0, "N", RUN | RARE,
+           LATTICES | INTEGRALS | B(GROWTH) | B(CI), seed, INT, 1, 9007199254740992.0,
            "of random numbers (1): start vectors, random arrays"),
 
     TEXT("replay", 0, "FILE", RUN, B(BENCH_REPLAY), bench.replay, FILE, "lists that --save-records wrote"),
@@ -302,7 +323,7 @@ const kl_option_row kl_option_table[] = {
            "take BYTES of the device's memory at most, 4e9, 4GB or 2GiB (all that is free); operators and "
            "parts of an eigensolver's basis that do not fit stay on the host"),
 
-    TEXT("output", 'o', "FILE", OUTPUT, B(DMRG), output, FILE,
+    TEXT("output", 'o', "FILE", OUTPUT, B(DMRG) | B(DMRG_MOLECULE), output, FILE,
          "file to write, an older one is replaced; a new name is made up where none is given, and none means "
          "no file"),
     TEXT("output", 'o', "FILE", OUTPUT, B(ED) | B(CI), output, FILE,
@@ -320,14 +341,14 @@ const kl_option_row kl_option_table[] = {
     TEXT("plot", 0, "FILE", OUTPUT, B(BENCH_COMPARE), bench.plot, FILE,
          "plot times over sizes, by gnuplot: .svg, .png or .pdf"),
     FLAG("json", 0, OUTPUT,
-         FILES | METHODS | B(GROWTH) | B(MODELS) | B(DEVICES) | B(MEASURE) | B(SHOW), json,
+         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(DEVICES) | B(MEASURE) | B(SHOW), json,
          "one JSON document on stdout instead of the report (docs/files.md)"),
     FLAG("verbose", 'v', OUTPUT, FILES, verbose,
          "a line for each sweep, or product with H, on stderr, terminal or not"),
     NUMBER("checkpoint-every", 0, "S", OUTPUT | RARE, FILES, checkpoint_every, REAL, 0, 1e9,
            "seconds between checkpoints inside a sweep, or between products with H (60); there is one at "
            "every sweep's end"),
-    TEXT("save-records", 0, "FILE", OUTPUT | RARE, B(DMRG) | B(GROWTH), save_records, FILE,
+    TEXT("save-records", 0, "FILE", OUTPUT | RARE, B(DMRG) | B(DMRG_MOLECULE) | B(GROWTH), save_records, FILE,
          "write the operation records of H x, at the middle bond of each sweep or of each iteration of "
          "growth; `kronlat bench hx --replay FILE' runs them again"),
 
@@ -360,9 +381,20 @@ const kl_option_row *kl_option_letter(int letter, unsigned commands)
     return NULL;
 }
 
+kl_command kl_command_of_molecule(kl_command command)
+{
+    switch (command) {
+    case KL_CMD_DMRG: return KL_CMD_DMRG_MOLECULE;
+    case KL_CMD_PLAN: return KL_CMD_PLAN_MOLECULE;
+    case KL_CMD_EXPLAIN: return KL_CMD_EXPLAIN_MOLECULE;
+    default: return command;
+    }
+}
+
 kl_command kl_command_of(const kl_options *o)
 {
     const int exact = o->method != NULL && strcmp(o->method, "ed") == 0;
+    if (o->molecule) return kl_command_of_molecule(o->command);
     if (exact && o->command == KL_CMD_PLAN) return KL_CMD_PLAN_ED;
     if (exact && o->command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_ED;
     return o->command;
@@ -370,26 +402,34 @@ kl_command kl_command_of(const kl_options *o)
 
 unsigned kl_commands_of_help(kl_command command)
 {
-    if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED);
-    return command == KL_CMD_EXPLAIN ? B(EXPLAIN) | B(EXPLAIN_ED) : KL_BIT(command);
+    const kl_command molecule = kl_command_of_molecule(command);
+    if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED) | B(PLAN_MOLECULE);
+    if (command == KL_CMD_EXPLAIN) return B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_MOLECULE);
+    return KL_BIT(command) | KL_BIT(molecule);
 }
 
 const char *kl_option_method_note(kl_command command, const kl_option_row *row)
 {
-    const unsigned both = kl_commands_of_help(command), taken = row->commands & both;
-    if (both == KL_BIT(command) || taken == both) return "";
-    return taken == KL_BIT(command) ? "--method dmrg: " : "--method ed: ";
+    const unsigned all = kl_commands_of_help(command), taken = row->commands & all,
+                   exact = B(PLAN_ED) | B(EXPLAIN_ED);
+    if (taken == all) return "";
+    if ((taken & ~INTEGRALS) == 0) return "FCIDUMP: ";
+    if ((taken & ~exact) == 0) return "--method ed: ";
+    if (taken == KL_BIT(command) && all & exact) return "--method dmrg: ";
+    if (taken & INTEGRALS) return "not --method ed: ";
+    return "MODEL: ";
 }
 
 /* The command to name where an option of this name belongs elsewhere: the other method of a plan, another
    part of the same benchmark, else the first of all; KL_NCMD_ALL: nobody takes it. */
 static kl_command owner(kl_command command, const char *name)
 {
-    static const kl_command other[][2] = {{KL_CMD_PLAN, KL_CMD_PLAN_ED},
-                                          {KL_CMD_PLAN_ED, KL_CMD_PLAN},
-                                          {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},
-                                          {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
-                                          {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
+    static const kl_command other[][2] = {
+        {KL_CMD_PLAN, KL_CMD_PLAN_ED},         {KL_CMD_PLAN_ED, KL_CMD_PLAN},
+        {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},   {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
+        {KL_CMD_DMRG, KL_CMD_DMRG_MOLECULE},   {KL_CMD_DMRG_MOLECULE, KL_CMD_DMRG},
+        {KL_CMD_PLAN_MOLECULE, KL_CMD_PLAN},   {KL_CMD_EXPLAIN_MOLECULE, KL_CMD_EXPLAIN},
+        {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
     const size_t length = strlen(name);
     for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++)
         if (other[i][0] == command && kl_option_find(name, length, KL_BIT(other[i][1]))) return other[i][1];
@@ -410,7 +450,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
         if (row->commands & taken && !(in_job && row->group == KL_GROUP_HELP)) list[n++] = row->name;
     }
     if (in_job) {
-        list[n++] = command == KL_CMD_CI ? "fcidump" : "model";
+        list[n++] = kl_command_table[command].subject == KL_SUBJECT_FILE ? "fcidump" : "model";
         list[n++] = "command";
     }
     list[n] = NULL;
@@ -419,8 +459,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     if (known != NULL && known->group != KL_GROUP_HELP) {
         const char *const there = kl_command_table[owner(command, known->name)].name;
         /* What other methods of a plan take is listed by the one help of all. */
-        const int length =
-            (int)(strchr(help, '-') != NULL ? strchr(help, '-') - help - 1 : (long)strlen(help));
+        const int length = (int)strcspn(help, "-F") - (strpbrk(help, "-F") != NULL);
         return kl_fail(err, KL_EINPUT,
                        "%s: %s%s belongs to `kronlat %s'; `kronlat %.*s --help' lists what is allowed here",
                        where, dashes, known->name, there, length, help);

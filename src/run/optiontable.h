@@ -81,11 +81,13 @@ extern const kl_command_row kl_command_table[KL_NCMD_ALL];
 
 /* Bits of the rows that a command takes; of KL_CMD_RUN: those of all that a job may ask for. */
 unsigned kl_commands_taken(kl_command command);
-/* Bits of the rows that its help shows: of a plan both methods. */
+/* Bits of the rows that its help shows: of a plan both methods, of DMRG models and molecules. */
 unsigned kl_commands_of_help(kl_command command);
-/* "--method ed: " where one method of a plan takes the row, else "". */
+/* "--method ed: " or "FCIDUMP: " where a command takes the row for some of its subjects alone, else "". */
 const char *kl_option_method_note(kl_command command, const kl_option_row *row);
-/* The command whose options were meant: of a plan by its method. */
+/* The command as it is of a molecule, where there is one: else itself. */
+kl_command kl_command_of_molecule(kl_command command);
+/* The command whose options were meant: of a plan by its method, of DMRG by what it is about. */
 kl_command kl_command_of(const kl_options *o);
 /* What a job file may ask for, and their number. */
 enum { KL_NJOB_COMMAND = 5 };

@@ -32,7 +32,7 @@ kl_exec *kl_placement_at(void *placement, int m);
 const char *kl_placement_name(kl_placement *p);
 kl_exec *kl_placement_last(const kl_placement *p);
 
-/* Times of eigenvectors on this device and beside it, of a table that was measured on it. */
+/* Times of eigenvectors on this device and on its host, of a table that was measured on it. */
 void kl_placement_eigen(const kl_tune *t, int which, kl_exec *device);
 
 #endif

@@ -4,10 +4,19 @@
 #include "run/requestread.h"
 #include "base/infile.h"
 #include "base/mem.h"
+#include "dmrg/components.h"
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+/* What needs no operator of a site: a state of a total spin is measured as it is; for all else one component
+   of it is written out. */
+static int knows_spin(kl_request_kind kind)
+{
+    return kind == KL_REQUEST_ENERGY || kind == KL_REQUEST_VARIANCE || kind == KL_REQUEST_ENTROPY ||
+           kind == KL_REQUEST_SPECTRUM || kind == KL_REQUEST_OVERLAP;
+}
 
 kl_status kl_request_check(const char *text, const kl_model *model, const kl_lattice *lat, kl_err *err)
 {
@@ -105,12 +114,17 @@ out:
     return st;
 }
 
+static const kl_model *named(const kl_request_scene *scene)
+{
+    return scene->plain != NULL ? scene->plain->model : scene->terms->model;
+}
+
 kl_status kl_request_check_other(const kl_request_scene *scene, const char *text, kl_qn target, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_request q;
     kl_state *s = NULL;
-    KL_TRY(kl_request_read(text, scene->terms->model, scene->lat, &q, err));
+    KL_TRY(kl_request_read(text, named(scene), scene->lat, &q, err));
     if (q.kind == KL_REQUEST_OVERLAP) st = read_other(scene, &q, target, &s, err);
     kl_request_clear(&q);
     kl_state_destroy(&s);
@@ -312,33 +326,74 @@ int kl_request_cutoff(const kl_result *r, double *weight, int *site)
     return found;
 }
 
-kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s,
-                         int nmanifold, kl_result *r, kl_err *err)
+enum { MOST_STATES = sizeof(((kl_state *)0)->energy) / sizeof(double) };
+
+/* The wavefunctions of a state, ready to be measured; with a total spin also written out, once that is
+   wanted. */
+typedef struct subjects {
+    const kl_state *state;
+    int n;
+    kl_measure *m[MOST_STATES], *plain[MOST_STATES];
+} subjects;
+
+static void close_subjects(subjects *x)
 {
-    enum { MOST = sizeof s->energy / sizeof *s->energy };
+    for (int k = 0; k < MOST_STATES; k++) {
+        kl_measure_destroy(&x->m[k]);
+        kl_measure_destroy(&x->plain[k]);
+    }
+}
+
+static kl_status open_subjects(const kl_request_scene *scene, subjects *x, kl_err *err)
+{
     kl_status st = KL_OK;
-    kl_measure *m[MOST] = {NULL};
-    kl_request q = {.nop = 0};
-    const int nstate = wanted_states(r, s), nmean = nmanifold < nstate ? nmanifold : nstate;
-    if (!n) return KL_OK;
-    for (int k = 0; k < nstate; k++) {
+    for (int k = 0; k < x->n; k++) {
         double error;
-        KL_TRY(kl_measure_create(scene->ex, s, k, scene->lat, &m[k], err));
-        KL_TRY(kl_measure_charge_error(m[k], &error, err));
-        if (!(error < 1e-9 * s->nsite)) {
+        KL_TRY(kl_measure_create(scene->ex, x->state, k, scene->lat, &x->m[k], err));
+        KL_TRY(kl_measure_charge_error(x->m[k], &error, err));
+        if (!(error < 1e-9 * x->state->nsite)) {
             char charges[128];
             KL_TRY(kl_fail(err, KL_EBROKEN,
                            "the charges of state %d add up to %s only within %g; its tensors are damaged", k,
-                           kl_qn_print(s->model, s->target, charges, sizeof charges), error));
+                           kl_qn_print(x->state->model, x->state->target, charges, sizeof charges), error));
         }
     }
+out:
+    return st;
+}
+
+static kl_status write_out(const kl_request_scene *scene, subjects *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *s = NULL;
+    for (int k = 0; k < x->n && x->plain[k] == NULL; k++) {
+        KL_TRY(kl_components_create(scene->ex, x->state, k, scene->plain, NULL, &s, err));
+        KL_TRY(kl_measure_create(scene->ex, s, 0, scene->lat, &x->plain[k], err));
+        kl_state_destroy(&s);
+    }
+out:
+    kl_state_destroy(&s);
+    return st;
+}
+
+kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s,
+                         int nmanifold, kl_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_request q = {.nop = 0};
+    subjects x = {.state = s, .n = wanted_states(r, s)};
+    const int nmean = nmanifold < x.n ? nmanifold : x.n;
+    if (!n) return KL_OK;
+    KL_TRY(open_subjects(scene, &x, err));
     for (int i = 0; i < n; i++) {
-        KL_TRY(kl_request_read(text[i], scene->terms->model, scene->lat, &q, err));
-        KL_TRY(run_one(scene, &q, nstate, nmean, m, r, err));
+        KL_TRY(kl_request_read(text[i], named(scene), scene->lat, &q, err));
+        const int plain = scene->plain != NULL && !knows_spin(q.kind);
+        if (plain) KL_TRY(write_out(scene, &x, err));
+        KL_TRY(run_one(scene, &q, x.n, nmean, plain ? x.plain : x.m, r, err));
         kl_request_clear(&q);
     }
 out:
     kl_request_clear(&q);
-    for (int k = 0; k < MOST; k++) kl_measure_destroy(&m[k]);
+    close_subjects(&x);
     return st;
 }

@@ -19,6 +19,8 @@
      overlap(RESULT.h5)       <this state|each state of that file> */
 typedef struct kl_request_scene {
     const kl_terms *terms;
+    /* where these have the total spin: the sites without it, whose operators are measured; else NULL */
+    const kl_terms *plain;
     const kl_lattice *lat;
     const kl_params *params;
     kl_exec *ex;
@@ -36,8 +38,8 @@ int kl_request_standard(const kl_model *model, const char **text);
 #define KL_CUTOFF_SMALL 1e-6
 int kl_request_cutoff(const kl_result *r, double *weight, int *site);
 
-/* EINPUT, with what is allowed, for text that asks for nothing that this model and lattice have; EIO for a
-   file to overlap with that is not there. */
+/* EINPUT, with what is allowed, for text that asks for nothing that this model (the plain one) and lattice
+   have; EIO for a file to overlap with that is not there. */
 kl_status kl_request_check(const char *text, const kl_model *model, const kl_lattice *lat,
                            kl_err *err) KL_MUST_CHECK;
 

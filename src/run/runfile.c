@@ -36,8 +36,13 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_run
     const char *name, *text;
     char number[40], charge[1100]; /* names as long as models have them */
     *out = NULL;
-    KL_TRY(add_line(out, &used, "model", o->model, err));
-    for (int c = 0; c < t->model->ncharge; c++) {
+    KL_TRY(add_line(out, &used, t->molecule != NULL ? "fcidump" : "model",
+                    t->molecule != NULL ? o->file : o->model, err));
+    if (t->molecule != NULL) {
+        snprintf(number, sizeof number, "%d", kl_moleculetask_irrep(t->dmrg.target) + 1);
+        KL_TRY(add_line(out, &used, "irrep", number, err));
+    }
+    for (int c = 0; c < t->model->ncharge && t->molecule == NULL; c++) {
         const kl_charge *q = &t->model->charge[c];
         const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
         if (t->scanning && t->scan[c]) snprintf(charge, sizeof(charge), "%.1000s=scan", q->name);
@@ -57,6 +62,7 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_run
     for (int i = 0; kl_options_given(o, i, &name, &text, number); i++) {
         if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0)
             continue;
+        if (t->molecule != NULL && strcmp(name, "irrep") == 0) continue;
         if (swept > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == swept &&
             memcmp(text, at->sweep, swept) == 0)
             continue;
@@ -73,8 +79,12 @@ kl_status kl_runfile_reserve(const kl_task *t, const char *label, char *path, si
     kl_qn_print(t->model, t->dmrg.target, charges, sizeof(charges));
     char length[16] = "";
     if (strchr(t->lat->spec, ':') == NULL) snprintf(length, sizeof(length), "%d", t->lat->nsite);
-    snprintf(stem, sizeof(stem), "%s-%.200s%s%s%s", t->model->name, t->lat->spec, length,
-             charges[0] != '\0' ? "-" : "", charges);
+    if (t->molecule != NULL)
+        snprintf(stem, sizeof stem, "%.*s-%d-irrep%d", (int)strcspn(t->lat->spec, "."), t->lat->spec,
+                 t->lat->nsite, kl_moleculetask_irrep(t->dmrg.target) + 1);
+    else
+        snprintf(stem, sizeof(stem), "%s-%.200s%s%s%s", t->model->name, t->lat->spec, length,
+                 charges[0] != '\0' ? "-" : "", charges);
     for (char *c = stem; *c != '\0'; c++) {
         if (*c == ' ') *c = ',';
         if (*c == '/' || *c == ':') *c = '_';
@@ -114,6 +124,7 @@ kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)
         if (equals == NULL) continue;
         *equals = '\0';
         if (strcmp(line, "model") == 0 && o->model != NULL) continue;
+        if (strcmp(line, "fcidump") == 0 && o->molecule && o->file != NULL) continue;
         if (strncmp(line, "sweep-", 6) == 0) continue; /* kl_runfile_swept tells these */
         if (kl_options_foreign(o, line)) continue; /* version 0.1.0 took more, and did nothing with it */
         KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
@@ -129,6 +140,16 @@ static const char *line_of(const char *lines, const char *key, size_t length)
     for (const char *line = lines; *line != '\0'; line += strcspn(line, "\n"), line += *line == '\n')
         if (strncmp(line, key, length) == 0) return line + length;
     return NULL;
+}
+
+int kl_runfile_of_molecule(const char *path)
+{
+    kl_result *r = NULL;
+    kl_err ignored;
+    if (kl_result_read(path, &r, &ignored) != KL_OK) return 0;
+    const int is = line_of(r->options, "fcidump=", strlen("fcidump=")) != NULL;
+    kl_result_destroy(&r);
+    return is;
 }
 
 kl_status kl_runfile_swept(const kl_result *r, char **text, kl_runfile_point *at, kl_err *err)

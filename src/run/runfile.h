@@ -20,6 +20,9 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_run
 /* The point of a sweep that a result is of, which borrows *text; *text NULL: it is of none. */
 kl_status kl_runfile_swept(const kl_result *r, char **text, kl_runfile_point *at, kl_err *err) KL_MUST_CHECK;
 
+/* 1: path can be read, and is the result of a molecule. */
+int kl_runfile_of_molecule(const char *path);
+
 /* What the file says, where the command line says nothing. */
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err) KL_MUST_CHECK;
 

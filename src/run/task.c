@@ -4,7 +4,9 @@
 #define _GNU_SOURCE
 #endif
 #include "run/task.h"
+#include "base/infile.h"
 #include "base/par.h"
+#include "comm/ranks.h"
 #include "run/placement.h"
 
 #include <stdio.h>
@@ -18,7 +20,31 @@
 
 static uint64_t seed_of(const kl_options *o) { return o->seed > 0 ? (uint64_t)o->seed : 1; }
 
-int kl_task_threads(const kl_options *o) { return o->threads > 0 ? (int)o->threads : kl_par_cpus(); }
+int kl_task_threads(const kl_options *o)
+{
+    const kl_comm *const c = kl_comm_world();
+    const int cpus = kl_par_cpus(), sharing = c != NULL ? c->sharing : 1;
+    if (o->threads > 0) return (int)o->threads;
+    return cpus > sharing ? cpus / sharing : 1;
+}
+
+/* All ranks work on one problem, so all have read the same. */
+static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_comm *const c = kl_comm_world();
+    char line[64];
+    if (c == NULL) return KL_OK;
+    if (!ex->vt.rows_take)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ranks share vectors on the host only; allowed: host auto",
+                       o->exec));
+    snprintf(line, sizeof line, "contents of the files that are read=%016llx\n",
+             (unsigned long long)kl_infile_digest());
+    KL_TRY(kl_comm_same(c, line, err));
+    KL_TRY(kl_ranks_join(ex, c, err));
+out:
+    return st;
+}
 
 /* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */
 static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
@@ -85,6 +111,8 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:
+    if (st == KL_OK) st = join_ranks(o, *out, err);
+    if (st != KL_OK) kl_exec_close(out);
     kl_exec_close(&device);
     kl_exec_close(&host);
     return st;
@@ -117,6 +145,23 @@ static int is_structural(const kl_model *m, const char *name)
     return 0;
 }
 
+static kl_status make_tables(const kl_options *o, kl_task_given given, int spin, kl_tables **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char **setting = NULL;
+    KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
+    for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
+    if (spin)
+        KL_TRY(kl_modelread_spin(o->model, given.model_text, given.model_text ? given.model_size : 0, setting,
+                                 out, err));
+    else if (given.model_text != NULL)
+        KL_TRY(kl_modelread_text(o->model, given.model_text, given.model_size, setting, out, err));
+    else KL_TRY(kl_modelread_find(o->model, setting, out, err));
+out:
+    kl_free(&setting);
+    return st;
+}
+
 /* --charge S=... means the total spin where the model has no charge of that name. */
 static int asks_for_spin(const kl_options *o, const kl_model *m)
 {
@@ -126,28 +171,38 @@ static int asks_for_spin(const kl_options *o, const kl_model *m)
     return asked;
 }
 
-static kl_status make_tables(const kl_options *o, const kl_task_given *given, kl_tables **out, kl_err *err)
+/* The tables of the variant that --charge asks for; *twin: NULL, or those without the total spin. */
+static kl_status choose_tables(const kl_options *o, kl_task_given given, kl_tables **out, kl_tables **twin,
+                               kl_err *err)
 {
     kl_status st = KL_OK;
-    const char **setting = NULL;
-    KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
-    for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
-    if (given != NULL && given->model_text != NULL)
-        KL_TRY(kl_modelread_text(o->model, given->model_text, given->model_size, setting, out, err));
-    else KL_TRY(kl_modelread_find(o->model, setting, out, err));
-    if (asks_for_spin(o, (*out)->model)) {
-        kl_tables_destroy(out);
-        const char *const text = given != NULL ? given->model_text : NULL;
-        KL_TRY(kl_modelread_spin(o->model, text, text != NULL ? given->model_size : 0, setting, out, err));
-    }
+    *twin = NULL;
+    KL_TRY(make_tables(o, given, 0, out, err));
+    if (!asks_for_spin(o, (*out)->model)) goto out;
+    *twin = *out;
+    *out = NULL;
+    KL_TRY(make_tables(o, given, 1, out, err));
 out:
-    kl_free(&setting);
     return st;
 }
 
 kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err)
 {
-    return make_tables(o, NULL, out, err);
+    kl_tables *twin = NULL;
+    const kl_status st = choose_tables(o, (kl_task_given){0}, out, &twin, err);
+    kl_tables_destroy(&twin);
+    return st;
+}
+
+kl_status kl_task_twin(kl_task *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (t->twin != NULL) return KL_OK;
+    if (t->twin_tables == NULL)
+        KL_TRY(make_tables(t->o, t->given, kl_model_spin(t->model) < 0, &t->twin_tables, err));
+    KL_TRY(kl_terms_create_sites(t->twin_tables->model, t->lat, &t->twin, err));
+out:
+    return st;
 }
 
 /* ---------------------------------------------------------------- lattice, parameters, terms */
@@ -421,8 +476,14 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
     t->dmrg.start = NULL;
     const int neel = start != NULL && strcmp(start, "neel") == 0,
               product = start != NULL && strncmp(start, "product:", 8) == 0;
-    if (!neel && !product) return KL_OK;
     kl_status st = KL_OK;
+    if (t->molecule != NULL) {
+        if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
+        if (st == KL_OK && kl_moleculetask_start(t->molecule, kl_moleculetask_irrep(target), t->start))
+            t->dmrg.start = t->start;
+        return st;
+    }
+    if (!neel && !product) return KL_OK;
     if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
     if (st == KL_OK) st = neel ? neel_start(t, err) : product_start(t, start + 8, err);
     if (st == KL_OK) t->dmrg.start = t->start;
@@ -443,6 +504,12 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
         o->solver != NULL && strcmp(o->solver, "lanczos") == 0 ? KL_SOLVER_LANCZOS : KL_SOLVER_DAVIDSON;
     d->nstate = o->states > 0 ? (int)o->states : 1;
     d->accuracy = o->accuracy;
+    if (t->molecule != NULL) {
+        const double usual = 1e-5;
+        d->accuracy = 0;
+        d->many_sectors = 1;
+        d->error = o->accuracy > 0 ? o->accuracy : usual;
+    }
     d->m_max = (int)o->m;
     d->m_min = (int)o->m_min;
     d->discard = o->discard;
@@ -471,30 +538,19 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     return st;
 }
 
-/* What the total spin as a charge does not go with. */
-static kl_status check_spin(const kl_task *t, kl_err *err)
+/* The orbitals are the sites; a molecule has no parameters. */
+static kl_status make_molecule(kl_task *t, const kl_task_given *given, kl_err *err)
 {
-    const kl_options *const o = t->o;
-    if (kl_model_spin(t->model) < 0) return KL_OK;
-    const int ed = o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED ||
-                   o->command == KL_CMD_EXPLAIN_ED || o->command == KL_CMD_BENCH_ED ||
-                   (o->method != NULL && strcmp(o->method, "ed") == 0);
-    if (ed)
-        return kl_fail(err, KL_EINPUT,
-                       "--charge S=: exact diagonalization works with Sz; the levels of a total spin S are "
-                       "among those of --charge Sz=S (for electrons N_up - N_dn = 2 S), but not of Sz=S+1");
-    if (o->infinite || o->command == KL_CMD_GROWTH)
-        return kl_fail(err, KL_EINPUT, "--charge S=: growth of the lattice works with Sz, not with S");
-    if (o->pin.n > 0)
-        return kl_fail(err, KL_EINPUT,
-                       "--charge S=: --pin %.100s is no scalar of the total spin; give Sz in place of S",
-                       o->pin.text[0]);
-    if (o->start != NULL && (strcmp(o->start, "neel") == 0 || strncmp(o->start, "product:", 8) == 0))
-        return kl_fail(err, KL_EINPUT,
-                       "--charge S=: --start %.100s has no definite total spin; leave --start out, or give "
-                       "Sz in place of S",
-                       o->start);
-    return KL_OK;
+    kl_status st = KL_OK;
+    const char *const name = t->o->file != NULL ? t->o->file : "molecule";
+    KL_TRY(kl_moleculetask_create(t->o, given != NULL ? given->integrals : NULL, &t->molecule, err));
+    t->model = &t->molecule->m->model;
+    t->terms = t->molecule->m->terms;
+    t->molecule->m->terms = NULL;
+    KL_TRY(kl_moleculetask_sites(t->molecule, name, &t->lat, err));
+    KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
+out:
+    return st;
 }
 
 /* model: NULL where the options name it or it is given. */
@@ -506,10 +562,19 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     *out = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->o = o;
-    if (model == NULL) KL_TRY(make_tables(o, given, &t->tables, err));
+    if (given != NULL) t->given = *given;
+    if (o->molecule) {
+        KL_TRY(make_molecule(t, given, err));
+        KL_TRY(dmrg_options(t, err));
+        *out = t;
+        t = NULL;
+        goto out;
+    }
+    if (model == NULL) KL_TRY(choose_tables(o, t->given, &t->tables, &t->twin_tables, err));
     t->model = model != NULL ? model : t->tables->model;
-    KL_TRY(check_spin(t, err));
+    KL_TRY(kl_task_check_spin(t, err));
     KL_TRY(make_lattice(o, given, nsite_only, &t->lat, err));
+    if (t->twin_tables != NULL) KL_TRY(kl_task_twin(t, err));
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
     KL_TRY(set_params(t, err));
     KL_TRY(make_terms(t, err));
@@ -540,6 +605,8 @@ void kl_task_destroy(kl_task **task)
 {
     kl_task *t = *task;
     if (t == NULL) return;
+    kl_terms_destroy(&t->twin);
+    kl_tables_destroy(&t->twin_tables);
     kl_terms_destroy(&t->terms);
     kl_params_destroy(&t->params);
     kl_lattice_destroy(&t->lat);
@@ -548,5 +615,6 @@ void kl_task_destroy(kl_task **task)
     kl_free(&t->sweep);
     kl_free(&t->start);
     kl_tables_destroy(&t->tables);
+    kl_moleculetask_destroy(&t->molecule);
     kl_free(task);
 }

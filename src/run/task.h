@@ -3,29 +3,12 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TASK_H
 #define KL_TASK_H
-#include "run/options.h"
-#include "io/result.h"
+#include "run/moleculetask.h"
 #include "model/tables.h"
-
-typedef struct kl_task {
-    const kl_options *o;     /* borrowed */
-    kl_tables *tables;       /* own the model; NULL in a task that borrows it */
-    const kl_model *model;
-    kl_lattice *lat;
-    kl_params *params;
-    kl_terms *terms;
-    kl_exec *ex;
-    struct kl_placement *placement;  /* where sweeps run under --exec auto, beginning on ex; else NULL */
-    kl_dmrg_opts dmrg;       /* sweep and start belong to the task */
-    kl_dmrg_sweep *sweep;
-    int *start;
-    kl_qn target;            /* charges given; those to scan are 0 */
-    int scan[KL_MAX_CHARGE]; /* 1: try all values of this charge */
-    int scanning;
-} kl_task;
 
 /* What a caller has in memory, in the place of what options would name. */
 typedef struct kl_task_given {
+    const kl_fcidump *integrals; /* NULL, or those of a molecule */
     const char *model_text; /* NULL, or a model description; o->model is its name in messages */
     int64_t model_size;
     void *self;
@@ -33,9 +16,42 @@ typedef struct kl_task_given {
     kl_status (*lattice)(void *self, kl_lattice **out, kl_err *err);
 } kl_task_given;
 
+typedef struct kl_task {
+    const kl_options *o;     /* borrowed */
+    /* What the task is about: a model on a lattice, or a molecule, whose orbitals are the sites of lat. */
+    kl_tables *tables; /* own the model; NULL in a task that borrows it, and of a molecule */
+    kl_moleculetask *molecule; /* NULL: a model on a lattice */
+    const kl_model *model;
+    kl_task_given given; /* what it points to is borrowed */
+    /* the sites of the model's other variant, with the total spin or without; kl_task_twin makes them, but
+       with the total spin they are there */
+    kl_tables *twin_tables;
+    kl_terms *twin;
+    kl_lattice *lat;
+    kl_params *params;
+    kl_terms *terms;
+    kl_exec *ex;
+    struct kl_placement *placement; /* where sweeps run under --exec auto, beginning on ex; else NULL */
+    kl_dmrg_opts dmrg; /* sweep and start belong to the task */
+    kl_dmrg_sweep *sweep;
+    int *start;
+    kl_qn target; /* charges given; those to scan are 0 */
+    int scan[KL_MAX_CHARGE]; /* 1: try all values of this charge */
+    int scanning;
+} kl_task;
+
 /* The task of kl_task_create at its full length; given may be NULL. */
 kl_status kl_task_create_given(const kl_options *o, const kl_task_given *given, kl_task **out,
                                kl_err *err) KL_MUST_CHECK;
+
+/* Makes twin. */
+kl_status kl_task_twin(kl_task *t, kl_err *err) KL_MUST_CHECK;
+/* The sites without the total spin where the task has it; NULL where it has none. */
+const kl_terms *kl_task_plain(const kl_task *t);
+/* The model whose operators and states the user names: without the total spin. */
+const kl_model *kl_task_named(const kl_task *t);
+/* What the total spin as a charge does not go with. */
+kl_status kl_task_check_spin(const kl_task *t, kl_err *err) KL_MUST_CHECK;
 
 /* nsite_only > 0: a chain of that length, whatever the options say (growth). Charges and start are left to
    kl_task_charges. */

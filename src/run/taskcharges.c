@@ -104,11 +104,21 @@ static kl_status refuse_missing(const kl_task *t, const int *given, kl_err *err)
                    missing, m->name, t->terms->nsite, allowed, example);
 }
 
+/* Of a molecule electrons and irrep say all. */
+static kl_status molecule_charges(kl_task *t, kl_err *err)
+{
+    const kl_moleculetask *const x = t->molecule;
+    const int all = x->irrep < 0;
+    for (int c = 2; c < t->model->ncharge && all; c++) t->scan[c] = t->scanning = 1;
+    return kl_molecule_target(x->m, x->nup, x->ndn, all ? 0 : x->irrep, &t->target, err);
+}
+
 kl_status kl_task_charges(kl_task *t, kl_err *err)
 {
     const kl_model *m = t->model;
     int given[KL_MAX_CHARGE] = {0}, scan_all = 0;
     t->target = kl_qn_zero();
+    if (t->molecule != NULL) return molecule_charges(t, err);
     for (int i = 0; i < t->o->charge.n; i++) {
         const char *text = t->o->charge.text[i];
         const size_t length = kl_split_name(text);

@@ -50,7 +50,7 @@ static kl_status own_path(char *path, size_t size, int make, int *folder, kl_err
     return st;
 }
 
-/* Opens the file beside the table's own name, t->path. */
+/* Opens a temporary file for the table's own name, t->path. */
 static kl_status open_partial(kl_tune *t, const char *path, kl_atomic_file *partial, kl_err *err)
 {
     kl_status st = KL_OK;

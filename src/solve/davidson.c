@@ -13,7 +13,7 @@
       to x (Olsen).
    7. t, orthonormal to V, is the next vector of V; a random direction where nothing is left of it. Back to 2.
 
-   Guards (opts->nguard) are roots beside the wanted ones, so that states in the wrong order are noticed: they
+   Guards (opts->nguard) are roots above the wanted ones, so that states in the wrong order are noticed: they
    are improved like these, but only as long as their residual leaves it open whether they belong below.
 
    A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in
@@ -492,8 +492,8 @@ static next decide(solver *s, course *c, const moment *m)
     return suspect ? SEE_BELOW : settled ? CONFIRM : GO_ON;
 }
 
-/* A guard: a random direction beside the roots alone, for other Ritz vectors of a closed V are eigenvectors
-   and lead nowhere. */
+/* A guard: a random direction in addition to the roots alone, for other Ritz vectors of a closed V are
+   eigenvectors and lead nowhere. */
 static kl_status add_guard(solver *s, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -13,7 +13,7 @@ typedef struct kl_davidson {
     int64_t n, ld;
     int nroot, nwant; /* nwant: nroot, and one more while the guard looks on */
     int limit;        /* columns of V and of W */
-    int nspare;       /* columns beside them: x, r, M^-1 x and the results of a restart */
+    int nspare;       /* further columns: x, r, M^-1 x and the results of a restart */
     int k, kw;        /* vectors in V, and how many of them are multiplied */
     kl_ortho v;
     kl_columns w;

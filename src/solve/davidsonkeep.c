@@ -90,9 +90,11 @@ kl_status kl_davidson_take_up(kl_davidson *s, kl_davidson_course *c, kl_davidson
         from->nvector != 2 * (int)f[2] || s->cpu)
         return kl_eig_refuse(from, "Davidson", s->nroot, err);
     list_state(s, c, m, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
+    if (c->guard_step < 0 || c->best_step < 0 || s->stats->napply < 0 || m->step < 0)
+        return kl_eig_refuse(from, "Davidson", s->nroot, err);
     s->kw = s->k;
     KL_TRY(list_columns(s, s->k, &vector, err));
-    KL_TRY(kl_keep_take(from, s->ex, s->n, 2 * s->k, vector, err));
+    KL_TRY(kl_keep_take(from, s->h, 2 * s->k, vector, err));
     for (int i = 0; i < s->k; i++)
         for (int j = 0; j < i; j++) s->b[i + (int64_t)j * s->limit] = s->b[j + (int64_t)i * s->limit];
     KL_TRY(kl_davidson_small_problem(s, err));

@@ -17,13 +17,13 @@ kl_status kl_eig_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr x, in
 {
     const int64_t start = kl_prof_clock();
     *stats = (kl_eig_stats){0};
-    if (h->n < 1)
+    if (kl_linop_all(h) < 1)
         return kl_fail(err, KL_EINPUT, "eigensolver: a matrix of %lld rows; at least 1 is needed",
-                       (long long)h->n);
-    if (opts->nroot < 1 || opts->nroot > h->n)
+                       (long long)kl_linop_all(h));
+    if (opts->nroot < 1 || opts->nroot > kl_linop_all(h))
         return kl_fail(err, KL_EINPUT,
                        "eigensolver: %d roots of a matrix of %lld rows; 1 to %lld are allowed", opts->nroot,
-                       (long long)h->n, (long long)h->n);
+                       (long long)kl_linop_all(h), (long long)kl_linop_all(h));
     if (opts->max_basis != 0 && opts->max_basis < opts->nroot + 2)
         return kl_fail(err, KL_EINPUT,
                        "eigensolver: a basis of %d vectors for %d roots; at least %d are needed (0: chosen "

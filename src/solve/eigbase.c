@@ -51,6 +51,7 @@ kl_status kl_eig_below(const kl_linop *h, double *below, kl_err *err)
         KL_TRY(h->ex->vt.download(h->ex, part, kl_dptr_at(h->diagonal, at), k, err));
         for (int64_t i = 0; i < k; i++) *below = fmin(*below, part[i]);
     }
+    *below = kl_ranks_least(h->ex, *below);
 out:
     kl_free(&part);
     return st;

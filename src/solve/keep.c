@@ -4,10 +4,10 @@
 
 #include <string.h>
 
-kl_status kl_keep_take(const kl_keep *k, kl_exec *ex, int64_t n, int count, const kl_dptr *to, kl_err *err)
+kl_status kl_keep_take(const kl_keep *k, const kl_linop *h, int count, const kl_dptr *to, kl_err *err)
 {
-    if (k->fetch) return k->fetch(k->self, k->first, count, to, err);
-    for (int i = 0; i < count; i++) ex->vt.copy(ex, n, k->vector[i], to[i]);
+    if (k->fetch) return k->fetch(k->self, k->first, count, h->begin, to, err);
+    for (int i = 0; i < count; i++) h->ex->vt.copy(h->ex, h->n, k->vector[i], to[i]);
     return KL_OK;
 }
 
@@ -19,6 +19,7 @@ kl_keep kl_keep_behind(const kl_keep *k, int64_t nnumber, int nvector)
     rest.nvector -= nvector;
     rest.first += nvector;
     if (rest.n) rest.n += nvector;
+    if (rest.begin) rest.begin += nvector;
     if (rest.vector) rest.vector += nvector;
     return rest;
 }
@@ -31,15 +32,20 @@ void kl_keep_reals(kl_keep_list *l, int64_t n, double *x)
 
 void kl_keep_int(kl_keep_list *l, int *x)
 {
-    if (l->reading) *x = (int)*l->at;
+    /* of a file that somebody wrote on purpose it may be anything */
+    if (l->reading) *x = *l->at >= INT32_MIN && *l->at <= INT32_MAX ? (int)*l->at : 0;
     else *l->at = *x;
     l->at++;
 }
 
 void kl_keep_bits(kl_keep_list *l, uint64_t *x)
 {
-    if (l->reading) *x = (uint64_t)l->at[0] | (uint64_t)l->at[1] << 32;
-    else {
+    if (l->reading) {
+        uint64_t part[KL_KEEP_BITS];
+        for (int i = 0; i < KL_KEEP_BITS; i++)
+            part[i] = l->at[i] >= 0 && l->at[i] <= UINT32_MAX ? (uint64_t)l->at[i] : 0;
+        *x = part[0] | part[1] << 32;
+    } else {
         l->at[0] = (double)(uint32_t)*x;
         l->at[1] = (double)(*x >> 32);
     }

@@ -3,17 +3,20 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_KEEP_H
 #define KL_KEEP_H
-#include "exec/exec.h"
+#include "solve/linop.h"
 
 typedef struct kl_keep {
     int64_t nnumber;
     const double *number;  /* host */
     int nvector;
-    const int64_t *n;      /* NULL, or [nvector] length of each; 0: that of the operator at hand */
+    const int64_t *n;      /* NULL, or [nvector] length of each, whole; 0: that of the operator at hand */
+    /* NULL, or [nvector] who has which part of each (linop.h); NULL: as the operator at hand */
+    const int64_t *const *begin;
     const kl_dptr *vector; /* [nvector] device; NULL with fetch */
     /* Of what is read from a file: brings vectors [first, first + count) to where they belong. */
     void *self;
-    kl_status (*fetch)(void *self, int first, int count, const kl_dptr *to, kl_err *err);
+    kl_status (*fetch)(void *self, int first, int count, const int64_t *begin, const kl_dptr *to,
+                       kl_err *err);
     int first; /* what fetch calls vector 0 */
 } kl_keep;
 
@@ -26,8 +29,8 @@ typedef struct kl_keeper {
     const kl_keep *from;
 } kl_keeper;
 
-/* The first count vectors, of n numbers each, to where they belong. */
-kl_status kl_keep_take(const kl_keep *k, kl_exec *ex, int64_t n, int count, const kl_dptr *to,
+/* The first count vectors, which h is for, to where they belong. */
+kl_status kl_keep_take(const kl_keep *k, const kl_linop *h, int count, const kl_dptr *to,
                        kl_err *err) KL_MUST_CHECK;
 
 /* What stands behind the first numbers and vectors: somebody else's. */

@@ -41,8 +41,9 @@ typedef struct solver {
     double *host, *b, *y, *small, *theta, *coef; /* b, y, small: [limit][limit] */
 } solver;
 
-/* A restart keeps at least nroot + 1 vectors beside two blocks, the open one and the one that its product
-   makes. Lanczos has no W, so the bound that Davidson sets for V and W together leaves room for that. */
+/* A restart keeps at least nroot + 1 vectors in addition to two blocks, the open one and the one that its
+   product makes. Lanczos has no W, so the bound that Davidson sets for V and W together leaves room for
+   that. */
 static int basis_limit(const kl_eig_opts *opts, int64_t n)
 {
     const int wanted = opts->max_basis > 0 ? opts->max_basis : KL_EIG_BASIS + 4 * opts->nroot;
@@ -282,12 +283,14 @@ static kl_status take_up(solver *s, course *c, kl_err *err)
     const double *const f = from->number;
     kl_dptr *vector = NULL;
     if (from->nnumber < 4 || f[0] != MARK || f[1] != s->nroot || !(f[2] >= s->nroot && f[2] <= s->limit) ||
-        !(f[3] >= 1 && f[3] <= f[2]) || from->nvector != (int)f[2] ||
+        !(f[3] >= s->nroot && f[3] <= f[2]) || f[2] - f[3] > s->nroot || from->nvector != (int)f[2] ||
         from->nnumber != kept_numbers(s, (int)f[2]))
         return kl_eig_refuse(from, "Lanczos", s->nroot, err);
     list_state(s, c, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
+    if (c->guard_step < -1 || c->best_step < 0 || s->stats->napply < 0 || c->step < 0)
+        return kl_eig_refuse(from, "Lanczos", s->nroot, err);
     KL_TRY(list_columns(s, &vector, err));
-    KL_TRY(kl_keep_take(from, s->ex, s->n, s->top, vector, err));
+    KL_TRY(kl_keep_take(from, s->h, s->top, vector, err));
 out:
     kl_free(&vector);
     return st;

@@ -517,10 +517,11 @@ static kl_status take_up(solver *s, course *c, int *step, kl_err *err)
     if (from->nnumber != kept_numbers(s) || f[0] != MARK || f[1] != s->nb || f[2] != s->nwant)
         return kl_eig_refuse(from, "LOBPCG", s->nb, err);
     list_state(s, c, step, &(kl_keep_list){.at = (double *)(uintptr_t)f, .reading = 1});
-    int sound = s->np >= 0 && s->np <= s->nb;
+    int sound = s->np >= 0 && s->np <= s->nb && c->guard_until <= KL_EIG_GUARD_STEPS && c->best_step >= 0 &&
+                s->stats->napply >= 0 && *step >= 0;
     for (int i = 0; sound && i < s->np; i++) sound = s->pcol[i] >= 0 && s->pcol[i] < s->nb;
     if (!sound || list_columns(s, vector) != from->nvector) return kl_eig_refuse(from, "LOBPCG", s->nb, err);
-    return kl_keep_take(from, s->ex, s->n, from->nvector, vector, err);
+    return kl_keep_take(from, s->h, from->nvector, vector, err);
 }
 
 static kl_status iterate(solver *s, kl_err *err)
@@ -545,8 +546,8 @@ static kl_status iterate(solver *s, kl_err *err)
         if (kl_eig_due(s->opts, stats)) KL_TRY(keep(s, &c, step, err));
         const int exact = worst <= rounding, stuck = exact || step - c.best_step >= STALL_STEPS;
         if (step == 0 && (stats->converged || exact) && !s->opts->trust_start) {
-            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions beside
-               it see what lies below. */
+            /* A start that is an eigenvector, of any energy, has nothing to move it: random directions in
+               addition see what lies below. */
             c.guard_until = KL_EIG_GUARD_STEPS;
         }
         const int spent = stats->napply + (s->nact > 0 ? s->nact : 1) > max_apply;
@@ -605,14 +606,15 @@ kl_status kl_lobpcg_solve(const kl_linop *h, const kl_eig_opts *opts, int nwant,
                 .n = h->n,
                 .ld = kl_eig_stride(h->n)};
     *stats = (kl_eig_stats){0};
-    if (h->n < 1)
+    if (kl_linop_all(h) < 1)
         return kl_fail(err, KL_EINPUT, "LOBPCG: a matrix of %lld rows; at least 1 is needed",
-                       (long long)h->n);
-    if (opts->nroot < 1 || opts->nroot > KL_LOBPCG_MOST || opts->nroot > h->n || nwant < 1 ||
+                       (long long)kl_linop_all(h));
+    if (opts->nroot < 1 || opts->nroot > KL_LOBPCG_MOST || opts->nroot > kl_linop_all(h) || nwant < 1 ||
         nwant > opts->nroot)
-        return kl_fail(
-            err, KL_EINPUT, "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed",
-            nwant, opts->nroot, (long long)h->n, (long long)(h->n < KL_LOBPCG_MOST ? h->n : KL_LOBPCG_MOST));
+        return kl_fail(err, KL_EINPUT,
+                       "LOBPCG: %d of %d vectors for a matrix of %lld rows; 1 to %lld are allowed", nwant,
+                       opts->nroot, (long long)kl_linop_all(h),
+                       (long long)(kl_linop_all(h) < KL_LOBPCG_MOST ? kl_linop_all(h) : KL_LOBPCG_MOST));
     if (!(opts->tol >= 0.0))
         return kl_fail(err, KL_EINPUT, "LOBPCG: a tolerance of %g; 0 or more is allowed", opts->tol);
     const int64_t square = (int64_t)MOST * MOST, npair = (int64_t)MOST * (MOST + 1),

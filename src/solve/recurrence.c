@@ -191,7 +191,7 @@ static kl_status run(solver *s, int *closed, kl_err *err)
         KL_TRY(step(s, s->m, none, 0.0, 0, err));
         s->norm_h = fmax(s->norm_h, fabs(s->alpha[s->m++])); /* the first step has no other */
         const double rounding = 4 * DBL_EPSILON * s->norm_h;
-        *closed = s->beta[s->m - 1] <= rounding * sqrt((double)s->m) || s->m >= s->h->n;
+        *closed = s->beta[s->m - 1] <= rounding * sqrt((double)s->m) || s->m >= kl_linop_all(s->h);
         if (s->m < 8 || s->m % 3 == 0 || *closed || s->m == s->length || t->napply >= max_apply) {
             KL_TRY(ritz(s, s->m, err));
             const int exact = t->residual <= 8 * DBL_EPSILON * s->norm_h;
@@ -263,9 +263,9 @@ kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts,
     const int max_apply = opts->max_apply > 0 ? opts->max_apply : DEFAULT_APPLY;
     *stats = (kl_recurrence_stats){.nvector = opts->want_vector ? 4 : 3};
     if (!opts->want_vector) x.addr = 0;
-    if (h->n < 1)
+    if (kl_linop_all(h) < 1)
         return kl_fail(err, KL_EINPUT, "Lanczos: a matrix of %lld rows; at least 1 is needed",
-                       (long long)h->n);
+                       (long long)kl_linop_all(h));
     if (!(opts->tol >= 0.0))
         return kl_fail(err, KL_EINPUT, "Lanczos: a tolerance of %g; 0 or more is allowed", opts->tol);
     s.length = opts->length > 0 ? opts->length : DEFAULT_LENGTH;
@@ -283,7 +283,7 @@ kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts,
         KL_TRY(unpack(&s, from, err));
         if (!x.addr && from->nvector > 2) KL_TRY(take_room(&s, &own, &x, err));
         const kl_dptr to[3] = {s.u, s.v, x};
-        KL_TRY(kl_keep_take(from, h->ex, h->n, from->nvector, to, err));
+        KL_TRY(kl_keep_take(from, h, from->nvector, to, err));
     }
     if (from && from->nvector > 2) {
         if (!s.summing || from->number[4] != 0.0) s.origin = x;
@@ -341,9 +341,14 @@ static kl_status chain_keep(const solver *s, const kl_keeper *k, int done, doubl
     memcpy(number + CHAIN_FIXED, s->alpha, (size_t)done * sizeof(double));
     memcpy(number + CHAIN_FIXED + done, s->beta, (size_t)done * sizeof(double));
     const kl_dptr vector[2] = {s->u, s->v};
-    const int64_t n[2] = {s->h->n, s->h->n};
-    const kl_keep out = {
-        .nnumber = CHAIN_FIXED + 2 * done, .number = number, .nvector = 2, .vector = vector, .n = n};
+    const int64_t n[2] = {kl_linop_all(s->h), kl_linop_all(s->h)}, *const begin[2] = {s->h->begin,
+                                                                                      s->h->begin};
+    const kl_keep out = {.nnumber = CHAIN_FIXED + 2 * done,
+                         .number = number,
+                         .nvector = 2,
+                         .vector = vector,
+                         .n = n,
+                         .begin = begin};
     st = k->write(k->self, &out, err);
 out:
     kl_free(&number);
@@ -366,7 +371,7 @@ static kl_status chain_take(solver *s, const kl_keep *from, int m, int *done, do
     memcpy(s->alpha, f + CHAIN_FIXED, (size_t)*done * sizeof(double));
     memcpy(s->beta, f + CHAIN_FIXED + *done, (size_t)*done * sizeof(double));
     const kl_dptr to[2] = {s->u, s->v};
-    return kl_keep_take(from, s->h->ex, s->h->n, 2, to, err);
+    return kl_keep_take(from, s->h, 2, to, err);
 }
 
 kl_status kl_recurrence_chain(const kl_linop *h, const kl_dptr vector[3], kl_recurrence_run *run, kl_err *err)

@@ -42,8 +42,8 @@ typedef enum kl_chain {
     KL_CHAIN_PAUSE /* kept where there is a keeper, and ended */
 } kl_chain;
 
-/* A recurrence of m steps: H is alpha[m] on the diagonal and beta[m] beside it, beta[j] between j and j + 1.
-   */
+/* A recurrence of m steps: H is alpha[m] on the diagonal and beta[m] on the next one, beta[j] joining the
+   vectors j and j + 1. */
 typedef struct kl_recurrence_run {
     int m;
     double *alpha, *beta;

@@ -11,7 +11,7 @@
 kl_status kl_mmfile_read(const char *path, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_mmfile_read_stream(FILE *from, const char *name, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 
-/* Any format; written beside and renamed. comment: a line, or NULL. */
+/* Any format; written under a temporary name and renamed. comment: a line, or NULL. */
 kl_status kl_mmfile_write(const char *path, const kl_spmat *m, const char *comment,
                           kl_err *err) KL_MUST_CHECK;
 

@@ -931,7 +931,7 @@ do
         and not files():find "partial", "a full disk leaves the old file", err, files())
 end
 
-do -- links: what they point at is not written by a name beside, and is what an output of that name replaces
+do -- links: no temporary name writes what they point at, and an output of that name replaces it
     spill(at "victim", "precious")
     shell "ln -s victim x.h5.partial; ln victim y.h5.partial; ln -s victim z.svg.partial; mkdir far; ln -s far/x.h5 x.h5"
     local ed = "ed heisenberg --sites 4 --charge Sz=0 -o "

@@ -17,6 +17,7 @@ local unrun = {
     { "kronlat bench", "measures for minutes; the suite bench runs every benchmark with small sizes" },
     { "kronlat tune", "measures for half a minute and replaces the table of this machine" },
     { "%-%-beside", "needs another program" },
+    { "mpirun", "needs MPI; tests/cli/ranks.lua has such runs" },
     { "completion bash%)", "is for an interactive shell" },
     { "man %-l", "needs man" },
 }

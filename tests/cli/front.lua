@@ -122,16 +122,24 @@ end
 
 ok(words "dm".dmrg and not words "dm".ed and words ""["--help"] and words "help p".plan,
     "commands are completed", sorted(words ""))
+local molecule = os.tmpname()
+local f = assert(io.open(molecule, "w"))
+f:write "&FCI NORB=2 &END\n"
+f:close()
 for _, name in ipairs { "dmrg", "ed", "ci", "plan", "growth", "models", "show", "tune",
     table.unpack(bench) } do
     local offered, taken = {}, options_of(run(name .. " --help"))
     for word in pairs(words(name .. " --")) do offered[word:sub(3)] = true end
+    if name == "dmrg" or name == "plan" then
+        for word in pairs(words(name .. " " .. molecule .. " --")) do offered[word:sub(3)] = true end
+    end
     if name == "plan" then
         for word in pairs(words "plan --method ed --") do offered[word:sub(3)] = true end
     end
     ok(sorted(offered) == sorted(taken), name .. ": options are completed, and no others", sorted(offered),
         sorted(taken))
 end
+os.remove(molecule)
 for _, case in ipairs {
     { "dmrg hei", "heisenberg" },
     { "dmrg heisenberg --charge ", "Sz= scan" },

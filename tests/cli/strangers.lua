@@ -114,7 +114,7 @@ local jobs = {
     { "brackets", "return " .. ("("):rep(100000), "" },
     { "tables in tables", "local t = {} for i = 1, 1e7 do t = { t } end return t", "" },
     { "a list with a hole", "local t = {} t[1 << 60] = 1 return { model = 'hubbard', p = { U = t } }",
-        "beside its list" },
+        "outside of its list" },
     { "more parameters than anything has",
         "local p = {} for i = 1, 3e5 do p['x' .. i] = i end return { model = 'hubbard', sites = 4, p = p }",
         "more than 10000 entries" },

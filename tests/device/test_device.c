@@ -181,7 +181,7 @@ static void test_there_and_back(void **state)
         }
 }
 
-/* Fused steps of every size beside the host's; outputs take the place of inputs, and what has coefficient 0
+/* Fused steps of every size against the host's; outputs take the place of inputs, and what has coefficient 0
    may be NaN. */
 static void test_fuse(void **state)
 {

@@ -21,7 +21,7 @@
 
 /* ---- the program's own lists ---- */
 
-/* Every model that is built in, and both strategies: the ground state on the device beside the host's; of
+/* Every model that is built in, and both strategies: the ground state on the device against the host's; of
    every other model the device gets all density matrices, however small. The rule for equal: 1e-10
    relative. */
 static void ground_states(fixture *f, kl_projection how)
@@ -67,7 +67,7 @@ static void test_ground(void **state)
     if (KL_TEST_CUDA) ground_states(*state, KL_PROJECTION_NOSTORAGE);
 }
 
-/* The host's share beside the device's: every ratio, measured ones too, operators on the device and on the
+/* The host's share and the device's: every ratio, measured ones too, operators on the device and on the
    host; the same results. */
 static void test_hybrid(void **state)
 {
@@ -127,7 +127,7 @@ static void chain(kl_exec *ex, int64_t n, kl_dptr v, double out[7])
 }
 
 /* Operation by operation here and there, on the same memory: by this executor and by offload's plain kernels,
-   or offload's own beside CUDA. */
+   or offload's own next to CUDA. */
 static void test_mixed(void **state)
 {
     fixture *const f = *state;
@@ -262,7 +262,7 @@ static kl_status open_nth(int w, kl_exec **ex, kl_err *err)
     return w ? open_one(w - 1, ex, err) : kl_exec_open_host(1, ex, err);
 }
 
-/* y = H x of one job in the sectors of a product state, in both forms, beside the host's. */
+/* y = H x of one job in the sectors of a product state, in both forms, against the host's. */
 static void one_ed(const core_job *j, uint64_t seed)
 {
     kl_err err = {""};

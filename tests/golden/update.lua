@@ -2,10 +2,10 @@
 -- difference. Hashes, which change with the generator's own text, are zeros in them.
 -- SPDX-License-Identifier: Apache-2.0
 local here = string.match(arg[0], "^(.*/)") or "./"
-for _, name in ipairs({"heisenberg", "pairing"}) do
-    local path = string.format("%s%s.c", here, name)
-    assert(os.execute(string.format("lua5.4 '%s../../gen/gen.lua' --model '%s../../models/%s.lua' --out '%s'",
-        here, here, name, path)))
+for _, name in ipairs({"heisenberg", "pairing", "hubbard_spin"}) do
+    local path, model = string.format("%s%s.c", here, name), string.gsub(name, "_spin$", "")
+    assert(os.execute(string.format("lua5.4 '%s../../gen/gen.lua' --model '%s../../models/%s.lua' %s --out '%s'",
+        here, here, model, model ~= name and "--spin" or "", path)))
     local f = assert(io.open(path))
     local text = f:read("a")
     f:close()

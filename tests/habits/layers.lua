@@ -5,7 +5,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/layers.lua [ROOT]; prints TAP, exits 1 on a failure.
 
--- The rooms of src/, from the lowest floor up, and beside them whom each may include besides itself: the only
+-- The rooms of src/, from the lowest floor up, each with those that it may include besides itself: the only
 -- such table. A new folder stands here and in src/meson.build. Executors and solvers run anything, so they
 -- see no model and no lattice; algorithms see no option and no file.
 local ctext = dofile((arg[0]:match "^(.*/)" or "./") .. "ctext.lua")
@@ -17,21 +17,24 @@ local rooms = {
     { "sparse", "base" },
     { "record", "base sparse" },
     { "exec", "base sparse record" },
+    { "comm", "base exec" },
     { "device", "base sparse record exec" },
-    { "solve", "base exec" },
+    { "solve", "base exec comm" },
     { "dmrg", "base model record exec solve" },
-    { "ed", "base model sparse exec solve" },
-    { "ci", "base model chem sparse record exec solve" },
+    { "ed", "base model sparse exec comm solve" },
+    { "ci", "base model chem sparse record exec comm solve" },
     { "io", "base model chem sparse solve dmrg ci" },
-    { "run", "base lua model chem sparse record exec solve dmrg ed ci io" },
-    { "lib", "base model chem exec dmrg ed ci io run" },
-    { "cli", "base lua model chem sparse record exec solve dmrg ed ci io run lib" },
+    { "run", "base lua model chem sparse record exec comm solve dmrg ed ci io" },
+    { "lib", "base model chem exec comm dmrg ed ci io run" },
+    { "cli", "base lua model chem sparse record exec comm solve dmrg ed ci io run lib" },
     { "bench", "base model chem sparse record exec solve dmrg ed ci io run cli" },
     { "offload", "base sparse record exec device ci" },
     { "cuda", "base sparse record exec device ci" },
+    { "mpi", "base" },
 }
 -- Headers of an executor of its own folder, seen where executors are opened.
-local opened_by = { ["offload/offload.h"] = "exec.c", ["cuda/module.h"] = "exec_cuda.c" }
+local opened_by = { ["offload/offload.h"] = "exec.c", ["cuda/module.h"] = "exec_cuda.c",
+    ["mpi/module.h"] = "comm.c" }
 
 -- pattern, where it is allowed (rooms or file names), what to do instead. Patterns see code without comments
 -- and strings.
@@ -74,6 +77,7 @@ local system_headers = {
     { find = "^lua%.h$", only = { "model", "lua", "run", "cli" } },
         { find = "^lauxlib%.h$", only = { "model", "lua", "run", "cli" } },
     { find = "^lualib%.h$", only = { "luawords.c" } },
+    { find = "^mpi", only = { "mpi" } },
     { find = "^hdf5", only = { "io" } }, { find = "^omp%.h$",
         only = { "base", "exec", "device", "solve", "ci", "offload", "cuda" } },
     { find = "^cuda", only = { "cuda" } }, { find = "^cublas", only = { "cuda" } },
@@ -93,7 +97,8 @@ for _, row in ipairs(rooms) do
 end
 
 -- The folders that hold each room's files.
-local folders = { offload = { "offload" }, cuda = { "cuda", "cuda/kernels", "cuda/baselines" } }
+local folders = { offload = { "offload" }, mpi = { "mpi" },
+    cuda = { "cuda", "cuda/kernels", "cuda/baselines" } }
 for _, row in ipairs(rooms) do folders[row[1]] = folders[row[1]] or { "src/" .. row[1] } end
 
 local function list(folder)

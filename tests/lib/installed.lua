@@ -89,7 +89,7 @@ if shell "command -v man" then
     ok(good and out:find "NAME" and out:find "kronlat", "man kronlat", out:sub(1, 200))
 end
 
--- The CUDA module is looked for beside the library that is in use, wherever the program lies.
+-- The CUDA module is looked for in the folder of the library in use, wherever the program lies.
 local asks = [[
 #include <kronlat.h>
 #include <stdio.h>

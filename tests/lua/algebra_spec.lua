@@ -227,12 +227,12 @@ onsite(-h * Q(i))
         end
         local _, out = small("onsite(J*Y(i)*Y(i))")
         assert.is_true(math.abs(out.terms[1].coef.c / 1e-18 - 1) < 1e-12)
-        -- 2e-18 times the identity, without elements beside the diagonal
+        -- 2e-18 times the identity, without elements off the diagonal
         _, out = small("onsite(J*D(i)*D(i))")
         assert.are.equal(1, #out.terms)
         assert.is_true(math.abs(out.terms[1].coef.c / 2e-18 - 1) < 1e-12)
         _, out = terms('-- H\nsite(matrices{ states = {"a", "b"}, X = {{1e10, 0}, {0, 1e-3}} })\nconserve "nothing"\nonsite(X(i)*X(i))\n')
-        -- 1e-6 stays beside 1e20
+        -- 1e-6 stays in a sum with 1e20
         assert.are.equal(2, #matrix.elements(out.types[1].op[out.terms[1].factors[1].op[1]].m))
         -- not Hermitian, which the sum of small matrices still has to tell
         local refused, _, why =

@@ -103,7 +103,7 @@ static void test_same_bits(void **state)
     }
 }
 
-/* What another run kept. */
+/* What another run kept, and numbers that somebody wrote on purpose. */
 static void test_foreign(void **state)
 {
     (void)state;
@@ -130,12 +130,19 @@ static void test_foreign(void **state)
     o = ask("cisdt", 2);
     o.irrep = 0;
     o.pspace = 10;
-    for (int k = 0; k < 3; k++) {
-        const double was = s.number[k];
-        s.number[k] = 1e6;
-        if (k < 2) expect_refused(kl_ci_run(f, ex, &o, &m, &r, &err), KL_EINPUT, err, "kept are not those");
-        s.number[k] = was;
-    }
+    o.max_apply = 40;
+    for (int64_t k = 0; k < s.kept.nnumber && k < 90; k++)
+        for (int w = 0; w < 4; w++) {
+            static const double wild[] = {-2, 0.5, 3, 1e300};
+            const double was = s.number[k];
+            kl_test_case("number %d is %g", (int)k, wild[w]);
+            s.number[k] = wild[w];
+            const kl_status st = kl_ci_run(f, ex, &o, &m, &r, &err);
+            expect_true(st == KL_OK || st == KL_EINPUT || st == KL_ENOCONV);
+            if (k < 1) expect_eq(st, KL_EINPUT);
+            if (st == KL_OK) kl_ci_result_clear(&r);
+            s.number[k] = was;
+        }
     saver_close(&s);
     kl_fcidump_destroy(&f);
 }

@@ -301,7 +301,7 @@ static void on_device(const core_job *j, kl_qn q, kl_bipartition_form form)
             for (int k = 0; k < 8; k++) expect_true(isnan(guard[k]));
         }
         if (vt->kron_diagonal) {
-            kl_kron_diagonal(s.ed->kron, want);
+            kl_kron_diagonal(s.ed->kron, 0, s.ed->kron->n, want);
             expect_ok(vt->kron_diagonal(device, s.ed->kron, kl_dptr_at(dy, 8), &err), err);
             core_download(device, s.n, kl_dptr_at(dy, 8), y);
             for (int64_t k = 0; k < s.n; k++) expect_near(y[k], want[k], 1e-13 * (s.size + fabs(want[k])));

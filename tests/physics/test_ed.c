@@ -58,7 +58,7 @@ static void same_matrix(const core_job *j, const oracle *o, kl_qn q, kl_bipartit
         if (s->row[e] == s->col[e]) diag[s->row[e]] += s->value[e];
     }
     double *d = calloc((size_t)n, sizeof *d);
-    kl_kron_diagonal(ed->kron, d);
+    kl_kron_diagonal(ed->kron, 0, ed->kron->n, d);
     for (int64_t i = 0; i < s->dim; i++) expect_near(d[at[i]], diag[i], 1e-13 * size * 20);
     const kl_dptr vx = core_upload(j->ex, n, v), vy = core_upload(j->ex, n, v);
     for (int isa = 0; isa < 3; isa++) {
@@ -337,8 +337,8 @@ static void test_wide_diagonal(void **state)
     core_no_memory();
 }
 
-/* Levels close to each other, and energies small beside |H|: who says converged is as near as it says; a
-   state that is asked for has a residual as small as the energy's error. */
+/* Levels close to each other, and energies small in relation to |H|: who says converged is as near as it
+   says; a state that is asked for has a residual as small as the energy's error. */
 static void test_close_levels(void **state)
 {
     (void)state;

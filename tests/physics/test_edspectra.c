@@ -133,6 +133,54 @@ static void test_broken_off(void **state)
     core_no_memory();
 }
 
+/* Numbers of a checkpoint that somebody wrote on purpose: refused or gone on with, and nothing else. */
+static void test_damaged_checkpoint(void **state)
+{
+    (void)state;
+    static const double wild[] = {-1, 0.5, 3, 1e9, 1e300, (double)INFINITY};
+    kl_err err = {""};
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:8", NULL, "h=0.3,0,0.1,0,0,0,0,0");
+    kl_ed *ed = open_ed(&j, "Sz=0");
+    for (int solver = KL_ED_LANCZOS; solver <= KL_ED_LOBPCG; solver++) {
+        saver s = {.ex = j.ex, .n = ed->op.n, .countdown = 2};
+        kl_keeper keeper = {.self = &s, .due = saver_due, .write = saver_write};
+        kl_ed_opts opts = {.solver = (kl_ed_solver)solver,
+                           .nstate = 2,
+                           .max_basis = 7,
+                           .max_apply = 60,
+                           .accuracy = 1e-13,
+                           .keeper = &keeper,
+                           .self = &s,
+                           .step = save_step};
+        kl_ed_result r;
+        int gone_on = 0, refused = 0;
+        expect_ok(kl_ed_run(ed, &opts, NULL, NULL, &r, &err), err);
+        kl_ed_result_clear(&r);
+        assert_true(s.have);
+        const kl_keeper again = {.from = &s.kept, .self = &s, .due = saver_due, .write = saver_write};
+        opts.keeper = &again;
+        opts.step = NULL;
+        for (int64_t i = 0; i < s.kept.nnumber && i < 60; i++)
+            for (size_t w = 0; w < sizeof wild / sizeof *wild; w += KL_TEST_WATCHED ? 2 : 1) {
+                const double was = s.number[i];
+                kl_test_case("%s, number %d is %g", kl_ed_solver_name[solver], (int)i, wild[w]);
+                s.number[i] = wild[w];
+                const kl_status st = kl_ed_run(ed, &opts, NULL, NULL, &r, &err);
+                expect_true(st == KL_OK || st == KL_EINPUT || st == KL_ENOCONV);
+                gone_on += st == KL_OK;
+                refused += st != KL_OK;
+                if (st == KL_OK) kl_ed_result_clear(&r);
+                s.number[i] = was;
+            }
+        expect_true(gone_on > 20 && refused > 10);
+        saver_close(&s);
+    }
+    kl_ed_destroy(&ed);
+    core_close(&j);
+    core_no_memory();
+}
+
 /* Numbers and vectors of another run. */
 static void test_foreign_checkpoint(void **state)
 {
@@ -633,6 +681,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stored),
         cmocka_unit_test(test_broken_off),
+        cmocka_unit_test(test_damaged_checkpoint),
         cmocka_unit_test(test_foreign_checkpoint),
         cmocka_unit_test(test_preconditioners),
         cmocka_unit_test(test_spectral),

@@ -783,7 +783,7 @@ static void test_requests(void **state)
     expect_ok(kl_result_create(j.model, j.lat, j.par, s->target, 1, &origin, &r, &err), err);
     expect_ok(kl_result_set_dmrg(r, &found, &err), err);
     r->finished = 1;
-    const kl_request_scene scene = {j.terms, j.lat, j.par, j.ex};
+    const kl_request_scene scene = {.terms = j.terms, .lat = j.lat, .params = j.par, .ex = j.ex};
     const char *const ask[] = {"Sz",
                                " corr( Sz , Sz ) ",
                                "connected(Sz*Sz,Sz)",

@@ -35,7 +35,7 @@ static kl_molecule *molecule(const kl_fcidump *f, const char *how, double thresh
     kl_err err;
     kl_molecule *m = NULL;
     int order[64];
-    expect_ok(kl_orbitals_order(f, how, order, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, how, order, &err), err);
     expect_ok(kl_molecule_create(f, order, threshold, &m, &err), err);
     return m;
 }
@@ -283,15 +283,15 @@ static void test_refused(void **state)
     int order[64];
     kl_molecule *m = NULL;
     kl_qn target;
-    core_refused(kl_orbitals_order(f, "1,2,3,4,5,7", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "1,2,3,4,5,7", order, &err), &err,
                  (const char *const[]){"'7'", "place 6", "1 to 6", NULL});
-    core_refused(kl_orbitals_order(f, "1,2,2,4,5,6", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "1,2,2,4,5,6", order, &err), &err,
                  (const char *const[]){"orbital 2", "twice", NULL});
-    core_refused(kl_orbitals_order(f, "1,2,3", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "1,2,3", order, &err), &err,
                  (const char *const[]){"3 orbitals", "has 6", NULL});
-    core_refused(kl_orbitals_order(f, "snail", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "snail", order, &err), &err,
                  (const char *const[]){"'snail'", "fiedler", "canonical", NULL});
-    expect_ok(kl_orbitals_order(f, "canonical", order, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, "canonical", order, &err), err);
     core_refused(kl_molecule_create(f, order, -1, &m, &err), &err,
                  (const char *const[]){"threshold", "-1", NULL});
     m = molecule(f, "canonical", 0);

@@ -169,7 +169,7 @@ static void test_variance(void **state)
                                .sweep = sweep,
                                .seed = 1}};
         core_go(&j, &r);
-        kl_test_case("%s: variance of a sweep beside the state's", j.name);
+        kl_test_case("%s: variance of a sweep against the state's", j.name);
         expect_ok(kl_measure_create(j.ex, r.state, 0, j.lat, &measure, &err), err);
         expect_ok(kl_measure_energy(measure, j.terms, &energy, &variance, &err), err);
         expect_true(variance > 1e-10);

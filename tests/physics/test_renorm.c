@@ -433,7 +433,7 @@ static void test_noise(void **state)
         kl_isometry_destroy(&o);
         t.noise = 1e-6;
         expect_ok(truncate(&b, side, &t, &o, &info, &err), err);
-        expect_eq(o->basis.nsec, 2); /* of S+ and S- on the spin beside the cut one gives something */
+        expect_eq(o->basis.nsec, 2); /* of S+ and S- on the spin next to the cut one gives something */
         expect_eq(o->basis.q[1].v[0] - o->basis.q[0].v[0], 2);
         expect_near(weight_kept(&b, side, o), 1, 1e-5);
         kl_isometry_destroy(&o);

@@ -1,6 +1,6 @@
 /* Total spin as a charge: every level of a list from exact diagonalization, two levels of one spin, random
-   models that are scalars, in any order of their sites, beside the same models with Sz, entropies and spectra
-   of both, and saved states that go on.
+   models that are scalars, in any order of their sites, against the same models with Sz, entropies and
+   spectra of both, and saved states that go on.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "dmrg/canonical.h"
@@ -273,7 +273,7 @@ static void test_random(void **unused)
     for (int round = 0; round < kl_test_rounds(10); round++) check_random(round % 5, 77u + (uint64_t)round);
 }
 
-/* ---- spectra beside those with Sz ---- */
+/* ---- spectra against those with Sz ---- */
 
 static int falling(const void *a, const void *b)
 {

@@ -1,6 +1,6 @@
 /* Parameters and term lists: the list, expanded here by plain Kronecker products, equals the oracle's H on
    every lattice and order; the energies are those of textbooks; every refusal says its line. Hand-made tables
-   stand beside the generated ones, so that a fault in one shows.
+   are compared with the generated ones, so that a fault in one shows.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -91,8 +91,12 @@ static void make_hand(void)
         }
     memset(hand_op, 0, sizeof hand_op);
     memset(hand_term, 0, sizeof hand_term);
-    hand_type[0] = (kl_site_type){"electron by hand", NULL, 4,   hand_state, hand_charge, 0, hand_op,
-                                  hand_product,       NULL, NULL};
+    hand_type[0] = (kl_site_type){.name = "electron by hand",
+                                  .dim = 4,
+                                  .state_name = hand_state,
+                                  .state_charge = hand_charge,
+                                  .op = hand_op,
+                                  .product = hand_product};
     add_op("1", one);
     add_op("a_up", cu);
     add_op("A_up", mu);

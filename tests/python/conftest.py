@@ -2,9 +2,13 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
+import os
 from pathlib import Path
 
-import pytest
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # of NumPy and PySCF, which read it when they are loaded
+
+import pytest  # noqa: E402
 
 ONE = dict(threads=1)
 

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 import numpy as np
 import pytest
 import scipy.sparse.linalg as sl

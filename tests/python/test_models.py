@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 from fractions import Fraction
 
 import numpy as np
@@ -10,8 +11,33 @@ from conftest import ONE
 
 import kronlat as kl
 from kronlat.operators import (
-    C, N, P, Q, S_dot_S, Sm, Sp, Sz, X, adj, at, c, cdag, docc, electron, hc, i, j, k, matrices, mod, n, per_bond, per_site,
-    s, spin, sum,
+    C,
+    N,
+    P,
+    Q,
+    S_dot_S,
+    Sm,
+    Sp,
+    Sz,
+    X,
+    adj,
+    at,
+    c,
+    cdag,
+    docc,
+    electron,
+    hc,
+    i,
+    j,
+    k,
+    matrices,
+    mod,
+    n,
+    per_bond,
+    per_site,
+    s,
+    spin,
+    sum,
 )
 
 
@@ -79,13 +105,22 @@ def test_electrons_with_flavours():
 def test_explicit_matrices():
     m = kl.Model("H = -J sum_<ij> (X_i X+_j + h.c.) - h sum_i C_i: three-state clock model")
     shift = np.roll(np.eye(3), 1, axis=1)
-    m.site(matrices(states=["0", "1", "2"], Q=np.diag([0, 0, 2]) + np.diag([0, 1, 0]), X=shift, C=np.diag([1, -0.5, -0.5])))
+    m.site(
+        matrices(
+            states=["0", "1", "2"],
+            Q=np.diag([0, 0, 2]) + np.diag([0, 1, 0]),
+            X=shift,
+            C=np.diag([1, -0.5, -0.5]),
+        )
+    )
     m.conserve(Q=mod(Q, 3))
     J, h = m.parameters(J=1, h=1)
     m.bond("nn", -J * (X(i) * adj(X(j)) + hc))
     m.onsite(-h * C(i))
     one, two = np.eye(3), np.kron(shift, shift.T)
-    dense = -(two + two.T) - 0.4 * (np.kron(np.diag([1, -0.5, -0.5]), one) + np.kron(one, np.diag([1, -0.5, -0.5])))
+    dense = -(two + two.T) - 0.4 * (
+        np.kron(np.diag([1, -0.5, -0.5]), one) + np.kron(one, np.diag([1, -0.5, -0.5]))
+    )
     found = min(kl.ed(m, lattice=2, params=dict(h=0.4), charges=dict(Q=q), **ONE).energy for q in range(3))
     assert found == pytest.approx(np.linalg.eigvalsh(dense)[0], abs=1e-12)
 
@@ -119,12 +154,16 @@ def test_names_that_are_no_expressions():
 def test_bonds_as_arrays():
     ring = np.stack([np.arange(8), (np.arange(8) + 1) % 8], axis=1)
     known = kl.ed("heisenberg", lattice="ring:8", charges=dict(Sz=0), **ONE).energy
-    assert kl.ed("heisenberg", lattice=ring, charges=dict(Sz=0), **ONE).energy == pytest.approx(known, abs=1e-12)
+    assert kl.ed("heisenberg", lattice=ring, charges=dict(Sz=0), **ONE).energy == pytest.approx(
+        known, abs=1e-12
+    )
     adjacency = np.zeros((8, 8))
     adjacency[ring[:, 0], ring[:, 1]] = adjacency[ring[:, 1], ring[:, 0]] = 1
     lattice = kl.Lattice.from_matrix(adjacency)
     assert (lattice.sites, len(lattice.bonds)) == (8, 8)
-    assert kl.dmrg("heisenberg", lattice=lattice, charges=dict(Sz=0), **ONE).energy == pytest.approx(known, abs=1e-8)
+    assert kl.dmrg("heisenberg", lattice=lattice, charges=dict(Sz=0), **ONE).energy == pytest.approx(
+        known, abs=1e-8
+    )
 
 
 def test_classes_of_bonds_and_sites():
@@ -132,7 +171,9 @@ def test_classes_of_bonds_and_sites():
     lattice = kl.Lattice(pairs, xy=[(x, 0) for x in range(4)], classes={"edge": [0, 3]})
     params = dict(J1=1, J2=0.5)
     got = kl.ed("j1j2", lattice=lattice, params=params, charges=dict(Sz=0), **ONE).energy
-    assert got == pytest.approx(kl.ed("j1j2", lattice=4, params=params, charges=dict(Sz=0), **ONE).energy, abs=1e-12)
+    assert got == pytest.approx(
+        kl.ed("j1j2", lattice=4, params=params, charges=dict(Sz=0), **ONE).energy, abs=1e-12
+    )
     m = xxz()
     m.onsite("edge", -0.5 * Sz(i))
     edge = kl.ed(m, lattice=lattice, charges=dict(Sz=1), **ONE).energy

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 import numpy as np
 import pytest
 from conftest import ONE
@@ -13,7 +14,9 @@ def test_two_sites_by_integrals():
     h = np.array([[0.0, -1.0], [-1.0, 0.0]])
     eri = np.zeros((2,) * 4)
     eri[0, 0, 0, 0] = eri[1, 1, 1, 1] = 4.0
-    r = kl.ci(kl.Molecule(h, eri, electrons=2, core=0.5), space="full", residual=1e-10, keep_vectors=True, **ONE)
+    r = kl.ci(
+        kl.Molecule(h, eri, electrons=2, core=0.5), space="full", residual=1e-10, keep_vectors=True, **ONE
+    )
     assert r.energy == pytest.approx(2 - np.sqrt(8) + 0.5, abs=1e-12)
     alpha, beta, coefficient = r.determinants()
     assert sorted(zip(alpha, beta)) == [(1, 1), (1, 2), (2, 1), (2, 2)]
@@ -22,6 +25,14 @@ def test_two_sites_by_integrals():
         kl.ci(kl.Molecule(h, eri, 2), space="full", **ONE).determinants()
     with pytest.raises(ValueError, match="do not fit"):
         kl.ci(kl.Molecule(h, eri[:1], 2))
+
+
+def test_hamiltonian_of_a_molecule(data):
+    h = kl.hamiltonian(kl.Fcidump(data / "lih-sto3g.fcidump"), space="full", irrep=1, **ONE)
+    energy = kl.ci(data / "lih-sto3g.fcidump", space="full", residual=1e-9, **ONE).energy
+    assert np.linalg.eigvalsh(h.toarray())[0] == pytest.approx(energy, abs=1e-10)
+    assert h.find(h.state(5)) == 5
+    assert h.states.max() == 3
 
 
 def test_frozen_orbitals_keep_their_signs(data):
@@ -39,7 +50,9 @@ def test_frozen_orbitals_keep_their_signs(data):
         assert theirs == pytest.approx(r.energy, abs=1e-11)
 
 
-@pytest.mark.parametrize("atom, spin, electrons", [("N 0 0 0; N 0 0 1.1", 0, 6), ("O 0 0 0; O 0 0 1.2", 2, 8)])
+@pytest.mark.parametrize(
+    "atom, spin, electrons", [("N 0 0 0; N 0 0 1.1", 0, 6), ("O 0 0 0; O 0 0 1.2", 2, 8)]
+)
 def test_casscf(atom, spin, electrons):
     pytest.importorskip("pyscf")
     from pyscf import gto, mcscf, scf

@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 import matplotlib
 import numpy as np
 import pytest
@@ -64,7 +65,9 @@ def test_sweep_over_sites_and_following(tmp_path):
     s = kl.sweep(kl.dmrg, "heisenberg", {"lattice": [4, 6], "Delta": [1.0, 0.5]}, charges=dict(Sz=0), **ONE)
     assert [p["lattice"] for p in s.points] == [4, 4, 6, 6] and len(s) == 4
     assert s[0].energy == pytest.approx(-1.6160254037844386, abs=1e-9)
-    t = kl.sweep(kl.dmrg, "heisenberg", {"Delta": [1.0, 0.5]}, lattice=6, charges=dict(Sz=0), follow=True, **ONE)
+    t = kl.sweep(
+        kl.dmrg, "heisenberg", {"Delta": [1.0, 0.5]}, lattice=6, charges=dict(Sz=0), follow=True, **ONE
+    )
     assert t[1].energy == pytest.approx(s[3].energy, abs=1e-7)
 
 

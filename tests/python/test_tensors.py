@@ -2,6 +2,7 @@
 
 SPDX-License-Identifier: Apache-2.0
 """
+
 import tempfile
 
 import numpy as np
@@ -71,7 +72,9 @@ def test_tenpy(found, psi):
     sites = model.lat.mps_sites()
     theirs = MPS.from_product_state(sites, ["up", "down"] * 2 + ["up", "empty"], bc="finite")
     truncation = dict(chi_max=200, svd_min=1e-14)
-    energy = dmrg.run(theirs, model, dict(mixer=True, max_E_err=1e-14, trunc_params=truncation, max_sweeps=30))["E"]
+    energy = dmrg.run(
+        theirs, model, dict(mixer=True, max_E_err=1e-14, trunc_params=truncation, max_sweeps=30)
+    )["E"]
     assert abs(energy - found.energy) < 1e-11
     ours = psi.to_tenpy(sites)
     assert 1 - abs(theirs.overlap(ours)) < CLOSE
@@ -85,7 +88,9 @@ def test_tenpy(found, psi):
 
 def test_block2(found, psi):
     core = pytest.importorskip("pyblock2.driver.core")
-    driver = core.DMRGDriver(scratch=tempfile.mkdtemp(), symm_type=core.SymmetryTypes.SZ, n_threads=1, stack_mem=1 << 28)
+    driver = core.DMRGDriver(
+        scratch=tempfile.mkdtemp(), symm_type=core.SymmetryTypes.SZ, n_threads=1, stack_mem=1 << 28
+    )
     driver.initialize_system(n_sites=6, n_elec=5, spin=1)
     builder = driver.expr_builder()
     for i in range(5):

@@ -1,4 +1,4 @@
-/* Terms of a model on a lattice, and their H by plain Kronecker products beside the oracle's.
+/* Terms of a model on a lattice, and their H by plain Kronecker products against the oracle's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef TERMSETUP_H
 #define TERMSETUP_H

@@ -141,8 +141,8 @@ static void test_eig_steps(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* Any stretch of the spectrum beside that of the full matrix: random, uncoupled, all equal, pairs that nearly
-   coincide, any unit. */
+/* Any stretch of the spectrum against that of the full matrix: random, uncoupled, all equal, pairs that
+   nearly coincide, any unit. */
 static void test_tridiagonal(void **state)
 {
     (void)state;

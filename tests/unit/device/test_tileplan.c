@@ -1,4 +1,4 @@
-/* Launches from records, run here piece by piece in any order that blocks of a device may take them, beside
+/* Launches from records, run here piece by piece in any order that blocks of a device may take them, against
    the records run one by one: random lists, every kind of block that a kernel may have. What one tile writes
    and another reads without having been told to wait shows as a difference.
    SPDX-License-Identifier: Apache-2.0 */
@@ -152,7 +152,7 @@ static int64_t run_tiles(const kl_tile_plan *p, const kl_launch *l, const memory
     return now.nlate;
 }
 
-/* The list by its launches beside the list record by record. Returns how many tiles had to wait on their
+/* The list by its launches against the list record by record. Returns how many tiles had to wait on their
    way. */
 static int64_t expect_same(const kl_batch *b, const kl_tile_plan *p, const double *work, const memory *at,
                            int most, uint64_t *seed)

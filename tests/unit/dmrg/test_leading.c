@@ -22,7 +22,7 @@ static void test_tried(void **state)
     c.growth = 1;
     expect_eq(choose(c).width, 96);
     c.known = 3;
-    expect_eq(choose(c).width, 16); /* twelve beside at least */
+    expect_eq(choose(c).width, 16); /* twelve more at least */
     c.known = 0;
     expect_eq(choose(c).width, 16);
     c.least = 100;

@@ -1,4 +1,4 @@
-/* Leading singular vectors by products, beside a full singular value decomposition: of spectra that fall
+/* Leading singular vectors by products, against a full singular value decomposition: of spectra that fall
    fast, slowly, in steps, or end; of one and of several wavefunctions; from columns of a neighbour and from
    nothing. SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
@@ -167,7 +167,7 @@ static double *leading(scene *s, int i, int k, const double *tri, double *weight
 }
 
 /* All parts of a scene: columns orthonormal, what is left out within 1.001 of the best, and what is said to
-   be left out is what is. kept[i] columns each; exact: nothing may be left out beside the best. */
+   be left out is what is. kept[i] columns each; exact: nothing more may be left out than by the best. */
 static void check(scene *s, const int *kept, double allowed)
 {
     kl_err err;

@@ -54,7 +54,9 @@ static void test_open(void **state)
                                    offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far),
                                    offsetof(kl_vtable, copy_beside), offsetof(kl_vtable, join),
                                    /* rows come and go in loops of sigma.c */
-                                   offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land)};
+                                   offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land),
+                                   /* lists of rows are read as they are */
+                                   offsetof(kl_vtable, rows_prepare), offsetof(kl_vtable, rows_release)};
     for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
         int may = 0;
         for (size_t k = 0; k < sizeof(free_to_lack) / sizeof(*free_to_lack); k++)

@@ -319,7 +319,7 @@ static void test_lists(void **state)
         refuse = 1; /* no memory there: the first one has it */
         expect_eq(one_list(ex, host, &b, room), 0);
         refuse = 0;
-        wants = 1000, has = 15000; /* too much beside what is left */
+        wants = 1000, has = 15000; /* too much for what is left */
         expect_eq(one_list(ex, host, &b, room), 0);
         has = 16000;
         expect_eq(one_list(ex, host, &b, room), want);

@@ -175,7 +175,7 @@ static void test_saved(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* The host beside a "device" that is the host as well: every share from none to all, outputs that are cut,
+/* The host and a "device" that is the host as well: every share from none to all, outputs that are cut,
    and lists that stay with the device. */
 static void test_hybrid(void **state)
 {

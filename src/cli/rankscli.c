@@ -1,0 +1,92 @@
+/* See rankscli.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/rankscli.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/isa.h"
+#include "base/mem.h"
+#include "cli/lastwords.h"
+#include "cli/report.h"
+#include "comm/comm.h"
+#include "config.h"
+
+static kl_comm *comm;
+
+kl_status kl_rankscli_begin(kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_comm_open(kl_lastwords_end, &comm, err));
+    if (!kl_rankscli_tells() && freopen("/dev/null", "w", stdout) == NULL)
+        KL_TRY(kl_fail(err, KL_EIO, "/dev/null cannot be opened"));
+out:
+    return st;
+}
+
+int kl_rankscli_tells(void) { return comm != NULL ? comm->rank == 0 : kl_comm_launched().rank == 0; }
+
+/* What differs between machines without changing a result. */
+static int may_differ(const char *name)
+{
+    return strcmp(name, "threads") == 0 || strcmp(name, "device-memory") == 0 || strcmp(name, "memory") == 0;
+}
+
+static kl_status describe(const kl_options *o, char **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char *name, *text;
+    char number[40];
+    int64_t n = 200;
+    for (int i = 0; kl_options_given(o, i, &name, &text, number); i++)
+        n += (int64_t)strlen(name) + (int64_t)strlen(text) + 2;
+    if (o->output) n += (int64_t)strlen(o->output) + 16;
+    KL_TRY(kl_alloc(out, n, KL_MEM_MISC, err));
+    int used = snprintf(*out, (size_t)n, "version=%s\ninstruction set=%s\ncommand=%s\n", KL_VERSION,
+                        kl_isa_name[kl_isa_choose()], kl_command_name(o->command));
+    if (o->output) used += snprintf(*out + used, (size_t)(n - used), "--output=%s\n", o->output);
+    for (int i = 0; kl_options_given(o, i, &name, &text, number); i++)
+        if (!may_differ(name)) used += snprintf(*out + used, (size_t)(n - used), "--%s=%s\n", name, text);
+out:
+    return st;
+}
+
+kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *lines = NULL;
+    *idle = 0;
+    if (comm == NULL) return KL_OK;
+    KL_TRY(describe(o, &lines, err));
+    KL_TRY(kl_comm_same(comm, lines, err));
+    switch (o->command) {
+    case KL_CMD_ED: break;
+    case KL_CMD_PLAN:
+    case KL_CMD_MODELS:
+    case KL_CMD_DEVICES:
+    case KL_CMD_SHOW:
+    case KL_CMD_PLOT:
+    case KL_CMD_VERSION:
+    case KL_CMD_HELP: *idle = comm->rank > 0; break;
+    default:
+        if (o->help) *idle = comm->rank > 0;
+        else
+            st = kl_fail(err, KL_EINPUT,
+                         "kronlat %s is done by one process, and %d were started; ed is shared",
+                         kl_command_name(o->command), comm->size);
+    }
+out:
+    kl_free(&lines);
+    return st;
+}
+
+void kl_rankscli_end(const char *line)
+{
+    if (comm == NULL) {
+        if (line && kl_rankscli_tells()) kl_report_error(line);
+        return;
+    }
+    if (line && kl_rankscli_tells()) kl_report_error(line);
+    if (line) kl_comm_farewell(&comm, line);
+    else kl_comm_close(&comm);
+}

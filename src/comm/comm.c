@@ -1,0 +1,390 @@
+/* See comm.h. Whoever waits tests, and meanwhile listens to what other ranks have to say of their end. Sums
+   are gathered and added in the order of ranks, so that no library's tree decides about their bits.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "comm/comm.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/module.h"
+#include "base/prof.h"
+#include "comm/watch.h"
+#include "mpi/module.h"
+
+static const kl_module module = {.what = "MPI",
+                                 .file = "libkronlat-mpi.so",
+                                 .variable = "KRONLAT_MPI",
+                                 .option = "-Dmpi=enabled",
+                                 .global = 1};
+static const kl_mpi_host services = {kl_alloc_bytes, kl_free_ptr};
+
+typedef struct ranks {
+    const kl_mpi_module *mpi;
+    kl_comm_end_fn *end;
+    kl_comm_watch *watch;
+    double *sums; /* [size][nsum] */
+    int64_t nsum;
+    double started;
+} ranks;
+
+static kl_comm *world;
+
+/* ---------------------------------------------------------------- who has started this */
+
+static int number_of(const char *variable, int *out)
+{
+    int64_t n;
+    const char *const text = getenv(variable);
+    if (text == NULL || !kl_parse_int(text, &n) || n < 0 || n > INT32_MAX) return 0;
+    *out = (int)n;
+    return 1;
+}
+
+kl_launch kl_comm_launched(void)
+{
+    static const char *const known[][2] = {
+        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, {"PMI_SIZE", "PMI_RANK"},
+        {"MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK"},   {"PALS_SIZE", "PALS_RANKID"},
+        {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}, /* of srun alone: a batch script has none */
+    };
+    kl_launch l = {.size = 1};
+    for (size_t i = 0; i < sizeof known / sizeof *known && l.size < 2; i++) {
+        if (!number_of(known[i][0], &l.size) || !number_of(known[i][1], &l.rank)) l = (kl_launch){.size = 1};
+        l.variable = known[i][0];
+    }
+    return l;
+}
+
+/* ---------------------------------------------------------------- the end */
+
+enum { HEARD_S = 3, SPIN = 200, YIELD = 2000, NAP_NS = 50000 };
+
+static ranks *of(const kl_comm *c) { return c->self; }
+
+static void say_to_others(const kl_comm *c, const char *text)
+{
+    char words[KL_MPI_WORDS];
+    snprintf(words, sizeof words, "%s", text);
+    for (int r = 0; r < c->size; r++)
+        if (r != c->rank) of(c)->mpi->say(r, words);
+}
+
+static void end_all(const kl_comm *c, const char *line)
+{
+    say_to_others(c, "");
+    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* they hear it before the launcher kills */
+    of(c)->end(line);
+}
+
+/* Whether another rank has said that it ends. */
+static void listen(const kl_comm *c)
+{
+    char words[KL_MPI_WORDS], line[KL_MPI_WORDS + 40];
+    int from;
+    if (!of(c)->mpi->hear(&from, words)) return;
+    if (words[0] == '\0') of(c)->end("");
+    snprintf(line, sizeof line, "rank %d: %s", from, words);
+    end_all(c, line);
+}
+
+static void lost(const kl_comm *c, const char *why)
+{
+    char line[KL_MPI_WHY + 80];
+    snprintf(line, sizeof line, "rank %d: the ranks cannot reach each other: %s", c->rank, why);
+    end_all(c, line);
+}
+
+static void finish(const kl_comm *c, kl_mpi_wait **wait)
+{
+    char why[KL_MPI_WHY];
+    int done = 0;
+    for (int64_t turn = 0; !done; turn++) {
+        if (of(c)->mpi->test(wait, &done, why)) lost(c, why);
+        if (done) break;
+        if (turn % SPIN == SPIN - 1) listen(c);
+        if (turn > YIELD) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+        else if (turn > SPIN) sched_yield();
+    }
+}
+
+/* ---------------------------------------------------------------- begin */
+
+typedef struct whereabouts {
+    uint64_t host, cores;
+    int64_t process;
+} whereabouts;
+
+static uint64_t host_hash(void)
+{
+    char name[256] = "";
+    uint64_t h = KL_HASH_EMPTY;
+    if (gethostname(name, sizeof name - 1) == 0)
+        for (const char *p = name; *p != '\0'; p++) h = kl_hash_mix(h, (unsigned char)*p);
+    return h;
+}
+
+static uint64_t cores_hash(void)
+{
+    cpu_set_t set;
+    uint64_t h = KL_HASH_EMPTY;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        for (int i = 0; i < CPU_SETSIZE; i++)
+            if (CPU_ISSET(i, &set)) h = kl_hash_mix(h, (uint64_t)i);
+    return h;
+}
+
+/* Who is where: machines are counted, the ranks of this one looked after. */
+static kl_status meet(kl_comm *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    whereabouts *all = NULL;
+    int64_t *process = NULL;
+    const whereabouts mine = {host_hash(), cores_hash(), getpid()};
+    KL_TRY(kl_alloc(&all, c->size, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&process, c->size, KL_MEM_MISC, err));
+    kl_comm_gather(c, &mine, all, sizeof mine);
+    for (int r = 0; r < c->size; r++) {
+        int known = 0;
+        for (int q = 0; q < r && !known; q++) known = all[q].host == all[r].host;
+        c->nhost += !known;
+        c->sharing += all[r].host == mine.host && all[r].cores == mine.cores;
+        process[r] = all[r].host == mine.host ? all[r].process : 0;
+    }
+    KL_TRY(kl_comm_watch_begin(c->rank, c->size, process, of(c)->end, &of(c)->watch, err));
+out:
+    kl_free(&all);
+    kl_free(&process);
+    return st;
+}
+
+static kl_status load(const kl_mpi_module **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    void *library;
+    char path[KL_MODULE_PATH];
+    static const size_t bytes[] = KL_MPI_SIZES;
+    KL_TRY(kl_module_open(&module, &library, path, err));
+    const kl_mpi_module *const m = dlsym(library, KL_MPI_SYMBOL);
+    if (!m || m->abi != KL_MPI_ABI || memcmp(m->bytes, bytes, sizeof bytes) != 0)
+        return kl_fail(
+            err, KL_EABSENT,
+            "MPI: %.400s belongs to another version of the program (its interface is %d, wanted is "
+            "%d): build both together",
+            path, m ? m->abi : 0, KL_MPI_ABI);
+    *out = m;
+out:
+    return st;
+}
+
+kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_launch l = kl_comm_launched();
+    kl_comm *c = NULL;
+    ranks *s = NULL;
+    kl_mpi_facts facts;
+    char why[KL_MPI_WHY];
+    kl_err reason;
+    *out = NULL;
+    if (l.size < 2) return KL_OK;
+    KL_TRY(kl_alloc(&c, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
+    c->self = s;
+    s->end = end;
+    s->started = kl_prof_seconds();
+    if (load(&s->mpi, &reason) != KL_OK)
+        KL_TRY(kl_fail(err, KL_EABSENT,
+                       "%d processes were started (%s), and each would do the same work and write the same "
+                       "files: %.700s",
+                       l.size, l.variable, reason.text));
+    if (s->mpi->begin(&services, &facts, why)) KL_TRY(kl_fail(err, KL_EABSENT, "MPI: %.500s", why));
+    if (facts.size != l.size)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "%d processes were started (%s), and MPI (%.150s) knows of %d: they were started by "
+                       "the launcher of another MPI",
+                       l.size, l.variable, facts.library, facts.size));
+    c->rank = facts.rank;
+    c->size = facts.size;
+    c->local = facts.local;
+    c->nlocal = facts.nlocal;
+    snprintf(c->library, sizeof c->library, "%s", facts.library);
+    KL_TRY(meet(c, err));
+    *out = world = c;
+    return KL_OK;
+out:
+    kl_free(&s);
+    kl_free(&c);
+    return st;
+}
+
+kl_comm *kl_comm_world(void) { return world; }
+
+static void leave(kl_comm **comm)
+{
+    ranks *s = of(*comm);
+    kl_comm_watch_end(&s->watch);
+    s->mpi->end();
+    kl_free(&s->sums);
+    kl_free(&s);
+    kl_free(comm);
+    world = NULL;
+}
+
+void kl_comm_close(kl_comm **comm)
+{
+    if (*comm == NULL) return;
+    (void)kl_comm_most(*comm,
+                       0); /* nobody leaves while another still works, nor looks after one who has left */
+    leave(comm);
+}
+
+/* Rank 0 hears from all that they end too, then tells its line; who is not heard in time still runs, and is
+   ended by its next wait. */
+void kl_comm_farewell(kl_comm **comm, const char *line)
+{
+    kl_comm *const c = *comm;
+    ranks *const s = of(c);
+    char words[KL_MPI_WORDS];
+    int from, heard = 1;
+    const double until = kl_prof_seconds() + HEARD_S;
+    kl_comm_watch_end(&s->watch);
+    snprintf(words, sizeof words, "%s", line);
+    if (c->rank > 0) s->mpi->say(0, words);
+    while (kl_prof_seconds() < until && heard < (c->rank > 0 ? 2 : c->size)) {
+        if (s->mpi->hear(&from, words)) heard++;
+        else nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+    }
+    if (c->rank > 0) {
+        snprintf(words, sizeof words, "rank %d: %.900s", c->rank, line);
+        if (heard < 2) s->end(words); /* the first rank is busy: this one tells it */
+        leave(comm);
+        return;
+    }
+    if (heard < c->size) end_all(c, line);
+    say_to_others(c, "");
+    leave(comm);
+}
+
+/* ---------------------------------------------------------------- what ranks tell each other */
+
+void kl_comm_gather(kl_comm *c, const void *mine, void *all, int64_t bytes)
+{
+    kl_mpi_wait *wait = NULL;
+    char why[KL_MPI_WHY];
+    if (of(c)->mpi->gather(mine, all, bytes, &wait, why)) lost(c, why);
+    finish(c, &wait);
+}
+
+void kl_comm_broadcast(kl_comm *c, int root, void *at, int64_t bytes)
+{
+    kl_mpi_wait *wait = NULL;
+    char why[KL_MPI_WHY];
+    if (of(c)->mpi->broadcast(at, bytes, root, &wait, why)) lost(c, why);
+    finish(c, &wait);
+}
+
+void kl_comm_sum(kl_comm *c, int64_t n, double *x)
+{
+    ranks *const s = of(c);
+    kl_err err;
+    if (n == 0) return;
+    if (n > s->nsum) {
+        if (kl_realloc(&s->sums, n * c->size, KL_MEM_WORK, &err) != KL_OK) lost(c, err.text);
+        s->nsum = n;
+    }
+    kl_comm_gather(c, x, s->sums, n * (int64_t)sizeof(double));
+    for (int64_t i = 0; i < n; i++) x[i] = s->sums[i];
+    for (int r = 1; r < c->size; r++)
+        for (int64_t i = 0; i < n; i++) x[i] += s->sums[r * n + i];
+}
+
+double kl_comm_least(kl_comm *c, double mine)
+{
+    kl_err err;
+    double *all = NULL, least = mine;
+    if (kl_alloc(&all, c->size, KL_MEM_WORK, &err) != KL_OK) lost(c, err.text);
+    kl_comm_gather(c, &mine, all, sizeof mine);
+    for (int r = 0; r < c->size; r++) least = fmin(least, all[r]);
+    kl_free(&all);
+    return least;
+}
+
+int64_t kl_comm_most(kl_comm *c, int64_t mine)
+{
+    kl_err err;
+    int64_t *all = NULL, most = mine;
+    if (kl_alloc(&all, c->size, KL_MEM_WORK, &err) != KL_OK) lost(c, err.text);
+    kl_comm_gather(c, &mine, all, sizeof mine);
+    for (int r = 0; r < c->size; r++)
+        if (all[r] > most) most = all[r];
+    kl_free(&all);
+    return most;
+}
+
+kl_status kl_comm_same(kl_comm *c, const char *lines, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *all = NULL, *mine = NULL;
+    const int64_t longest = kl_comm_most(c, (int64_t)strlen(lines)) + 1;
+    KL_TRY(kl_alloc(&mine, longest, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&all, longest * c->size, KL_MEM_MISC, err));
+    snprintf(mine, (size_t)longest, "%s", lines);
+    kl_comm_gather(c, mine, all, longest);
+    for (int r = 1; r < c->size; r++) {
+        const char *a = all, *b = all + r * longest;
+        if (strcmp(a, b) == 0) continue;
+        size_t na = 0, nb = 0;
+        for (;;) { /* line by line to the first that differs */
+            na = strcspn(a, "\n");
+            nb = strcspn(b, "\n");
+            if (na != nb || memcmp(a, b, na) != 0 || *a == '\0' || *b == '\0') break;
+            a += na + (a[na] == '\n');
+            b += nb + (b[nb] == '\n');
+        }
+        KL_TRY(kl_fail(err, KL_EINPUT, "ranks differ: rank %d has %.*s, rank 0 has %.*s; all need the same",
+                       r, nb > 0 ? (int)(nb < 300 ? nb : 300) : 7, nb > 0 ? b : "nothing",
+                       na > 0 ? (int)(na < 300 ? na : 300) : 7, na > 0 ? a : "nothing"));
+    }
+out:
+    kl_free(&mine);
+    kl_free(&all);
+    return st;
+}
+
+struct kl_comm_wait {
+    kl_mpi_wait *under_way;
+};
+
+kl_status kl_comm_start(kl_comm *c, int npart, const kl_comm_part *part, kl_comm_wait **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_comm_wait *w = NULL;
+    kl_mpi_part *list = NULL;
+    char why[KL_MPI_WHY];
+    KL_TRY(kl_alloc(&w, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&list, npart, KL_MEM_MISC, err));
+    for (int i = 0; i < npart; i++)
+        list[i] = (kl_mpi_part){part[i].peer, part[i].send, part[i].at, part[i].n * (int64_t)sizeof(double)};
+    if (of(c)->mpi->post(npart, list, &w->under_way, why)) lost(c, why);
+out:
+    kl_free(&list);
+    *out = w;
+    return st;
+}
+
+void kl_comm_finish(kl_comm *c, kl_comm_wait **wait)
+{
+    if (*wait == NULL) return;
+    finish(c, &(*wait)->under_way);
+    kl_free(wait);
+}

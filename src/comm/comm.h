@@ -1,0 +1,65 @@
+/* The ranks of a run: processes that a launcher (mpirun, srun) has started together, and what they tell each
+   other through MPI, host memory to host memory. All ranks make the same calls in the same order. None of
+   them fails: where MPI does, a rank is lost, or another rank says that it ends, all ranks end, with one
+   line.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_COMM_H
+#define KL_COMM_H
+#include "base/base.h"
+
+typedef struct kl_comm kl_comm;
+struct kl_comm {
+    int rank, size;
+    int local, nlocal; /* among the ranks of this machine */
+    int nhost;         /* machines */
+    int sharing;       /* ranks of this machine, this one too, that may use the same cores */
+    char library[160]; /* which MPI */
+    void *self;
+};
+
+/* Ends the process at once and in any thread, after it has told `line`; "" where another rank tells it. */
+typedef void kl_comm_end_fn(const char *line);
+
+/* What the launcher's variables say of this process; size 1: it is alone. */
+typedef struct kl_launch {
+    int rank, size;
+    const char *variable; /* that says the size */
+} kl_launch;
+kl_launch kl_comm_launched(void);
+
+/* *out: NULL where there is one process only. EABSENT: there are more, and this program has no MPI.
+   EINPUT: what the launcher says and what MPI says is not the same. */
+kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err) KL_MUST_CHECK;
+/* All ranks together, at the end of a run that went well. */
+void kl_comm_close(kl_comm **c);
+/* The end of a run that went wrong on this rank, maybe on all: line is told once, by the first rank where it
+   still answers. Closes. */
+void kl_comm_farewell(kl_comm **c, const char *line);
+/* What kl_comm_open opened; NULL: one process. */
+kl_comm *kl_comm_world(void);
+
+/* lines: "name=value", one below the other, the same number on all ranks. EINPUT on all of them: the first
+   line in which a rank differs from rank 0. */
+kl_status kl_comm_same(kl_comm *c, const char *lines, kl_err *err) KL_MUST_CHECK;
+
+/* x[n] = sum over the ranks, added in their order: the same bits everywhere and every time. */
+void kl_comm_sum(kl_comm *c, int64_t n, double *x);
+double kl_comm_least(kl_comm *c, double mine);
+int64_t kl_comm_most(kl_comm *c, int64_t mine);
+void kl_comm_broadcast(kl_comm *c, int root, void *at, int64_t bytes);
+/* all[size][bytes] */
+void kl_comm_gather(kl_comm *c, const void *mine, void *all, int64_t bytes);
+
+/* Numbers that go to a rank or come from it. */
+typedef struct kl_comm_part {
+    int peer, send;
+    double *at;
+    int64_t n;
+} kl_comm_part;
+typedef struct kl_comm_wait kl_comm_wait;
+/* What it is told may not be touched until finish is back. */
+kl_status kl_comm_start(kl_comm *c, int npart, const kl_comm_part *part, kl_comm_wait **out,
+                        kl_err *err) KL_MUST_CHECK;
+void kl_comm_finish(kl_comm *c, kl_comm_wait **wait);
+
+#endif

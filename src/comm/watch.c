@@ -1,0 +1,90 @@
+/* See watch.h. A launcher notices a lost rank too, and kills the others, but not every one, and none says
+   what becomes of the run.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "comm/watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/mem.h"
+
+enum { LOOK_MS = 100, TELL_MS = 500 /* the rank that tells has so long to do it */ };
+
+struct kl_comm_watch {
+    int rank, nprocess;
+    int64_t *process;
+    kl_comm_end_fn *end;
+    pthread_t thread;
+    atomic_int over;
+};
+
+static void nap(int ms) { nanosleep(&(struct timespec){.tv_nsec = 1000000L * ms}, NULL); }
+
+static int is_gone(int64_t process) { return process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH; }
+
+static void *look(void *self)
+{
+    kl_comm_watch *const w = self;
+    char line[200];
+    while (!atomic_load(&w->over)) {
+        nap(LOOK_MS);
+        int lost = 0, lowest = 0;
+        while (lost < w->nprocess && !is_gone(w->process[lost])) lost++;
+        if (lost == w->nprocess) continue;
+        while (lowest < w->rank && (w->process[lowest] == 0 || is_gone(w->process[lowest]))) lowest++;
+        if (atomic_load(&w->over)) break;
+        snprintf(
+            line, sizeof line,
+            "rank %d was lost: its process %lld has ended; the run ends, and its last checkpoint is as it "
+            "was",
+            lost, (long long)w->process[lost]);
+        if (lowest < w->rank) nap(TELL_MS);
+        w->end(lowest < w->rank ? "" : line);
+    }
+    return NULL;
+}
+
+kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl_comm_end_fn *end,
+                              kl_comm_watch **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_comm_watch *w = NULL;
+    sigset_t all, before;
+    *out = NULL;
+    KL_TRY(kl_alloc(&w, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&w->process, nprocess, KL_MEM_MISC, err));
+    memcpy(w->process, process, (size_t)nprocess * sizeof *process);
+    /* a container may hide the others: those that are not seen now are not looked for */
+    for (int i = 0; i < nprocess; i++)
+        if (is_gone(process[i])) w->process[i] = 0;
+    w->rank = rank;
+    w->nprocess = nprocess;
+    w->end = end;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that runs */
+    const int made = pthread_create(&w->thread, NULL, look, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (made == 0) *out = w, w = NULL;
+out:
+    if (w) kl_free(&w->process);
+    kl_free(&w);
+    return st;
+}
+
+void kl_comm_watch_end(kl_comm_watch **watch)
+{
+    kl_comm_watch *const w = *watch;
+    if (!w) return;
+    atomic_store(&w->over, 1);
+    pthread_join(w->thread, NULL);
+    kl_free(&w->process);
+    kl_free(watch);
+}

@@ -1,0 +1,45 @@
+/* The parts of a sum of Kronecker products that one rank works on: its tiles with what acts on left states,
+   and rows with what acts on right ones. Tables that are as in the whole are borrowed from it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_KRONPARTS_H
+#define KL_KRONPARTS_H
+#include "exec/kron.h"
+
+/* A border between tiles, or between rows, of all blocks: what lies before it is block by block all of
+   blocks before, and `at` of this one. */
+typedef struct kl_kronborder {
+    int64_t block, at;
+} kl_kronborder;
+
+static inline int64_t kl_kronborder_in(const kl_kronborder *b, int64_t block, int64_t all)
+{
+    return b->block > block ? all : b->block == block ? b->at : 0;
+}
+
+/* Of the place of a tile's border in a vector. */
+kl_kronborder kl_kronparts_tile(const kl_kron *k, int64_t place);
+/* npiece + 1 borders of nearly equal work between rows. */
+void kl_kronparts_rows(const kl_kron *k, int npiece, kl_kronborder *out);
+
+/* Left states of each block whose rows the rows from *from to *to want beside their own: list of block i is
+   row[first[i]..first[i + 1]), ascending. */
+typedef struct kl_kronhalo {
+    int64_t *first; /* [nblock + 1] */
+    uint32_t *row;
+} kl_kronhalo;
+kl_status kl_kronhalo_find(const kl_kron *k, const kl_kronborder *from, const kl_kronborder *to,
+                           kl_kronhalo *out, kl_err *err) KL_MUST_CHECK;
+void kl_kronhalo_clear(kl_kronhalo *h);
+
+/* Diagonal and left operators on the tiles from *from to *to. */
+kl_status kl_kronparts_left(const kl_kron *k, const kl_kronborder *from, const kl_kronborder *to,
+                            kl_kron **out, kl_err *err) KL_MUST_CHECK;
+/* Right operators and cross terms on the rows from *from to *to: first these, block by block, in x and y,
+   then in x those of the halo. *out NULL: nothing acts on them. */
+kl_status kl_kronparts_right(const kl_kron *k, const kl_kronborder *from, const kl_kronborder *to,
+                             const kl_kronhalo *halo, kl_kron **out, kl_err *err) KL_MUST_CHECK;
+/* Whether anything acts on right states. */
+int kl_kronparts_has_right(const kl_kron *k);
+void kl_kronparts_destroy(kl_kron **part);
+
+#endif

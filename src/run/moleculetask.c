@@ -1,0 +1,339 @@
+/* From options and integrals to a molecule ready for DMRG: see moleculetask.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/moleculetask.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/dense.h"
+#include "base/mem.h"
+
+/* ---------------------------------------------------------------- what was asked */
+
+static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
+{
+    const char *const space = o->space != NULL ? o->space : "full";
+    const int named = o->reference.n > 0 && strcmp(o->reference.text[0], "lowest") != 0;
+    *ci = (kl_ci_opts){.irrep = -1,
+                       .frozen = (int)o->frozen,
+                       .nelec = (int)o->electrons,
+                       .have_ms2 = o->ms2 != KL_NO_MS2,
+                       .ms2 = o->ms2 != KL_NO_MS2 ? (int)o->ms2 : 0,
+                       .lowest = !named,
+                       .wide = 1};
+    if (o->reference.n > 1)
+        return kl_fail(err, KL_EINPUT, "--reference: %d were given; a run starts from one determinant",
+                       o->reference.n);
+    if (named) {
+        ci->nref = 1;
+        ci->ref = (const char *const *)o->reference.text;
+    }
+    if (o->irrep != NULL && strcmp(o->irrep, "all") != 0) ci->irrep = o->irrep[0] - '1';
+    const kl_status st = kl_ci_parse_space(space, ci, err);
+    if (st != KL_OK || !ci->full)
+        return kl_fail(err, KL_EINPUT,
+                       "--space: '%.60s': DMRG is of all determinants of some orbitals; allowed: full, "
+                       "cas:ELECTRONS,ORBITALS with ORBITALS from 1 to %d",
+                       space, KL_FCIDUMP_MAX_ORB);
+    return KL_OK;
+}
+
+/* ---------------------------------------------------------------- the reference */
+
+static void active_occupation(const kl_moleculetask *t, int spin, unsigned char *occ)
+{
+    const kl_ciorbitals *const l = &t->orbitals;
+    for (int p = 0; p < l->nactive; p++) occ[p] = l->occ[spin * l->f->norb + l->active[p]];
+}
+
+static int irrep_of(const kl_fcidump *g, const unsigned char *up, const unsigned char *dn)
+{
+    int irrep = 0;
+    for (int p = 0; p < g->norb; p++)
+        if (up[p] != dn[p]) irrep ^= g->irrep[p];
+    return irrep;
+}
+
+static kl_status find_reference(kl_moleculetask *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_ciorbitals *const l = &t->orbitals;
+    unsigned char *up = NULL, *dn = NULL;
+    KL_TRY(kl_alloc(&up, l->nactive, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&dn, l->nactive, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t->occupation, l->f->norb + 1, KL_MEM_MISC, err));
+    active_occupation(t, 0, up);
+    active_occupation(t, 1, dn);
+    t->reference_energy = kl_fcidump_energy(l->g, up, dn);
+    t->nup = l->nalpha - l->ncore;
+    t->ndn = l->nbeta - l->ncore;
+    for (int p = 0; p < l->f->norb; p++) t->occupation[p] = "0ud2"[l->occ[p] + 2 * l->occ[l->f->norb + p]];
+    if (t->irrep == -2) t->irrep = irrep_of(l->g, up, dn);
+out:
+    kl_free(&up);
+    kl_free(&dn);
+    return st;
+}
+
+/* Moves of one electron, then of a pair, that lead to the irrep; of those of the fewest electrons the one of
+   lowest energy stays in up and dn. */
+typedef struct search {
+    const kl_fcidump *g;
+    unsigned char *occ[2];
+    int irrep;
+    double best;
+    int spin[2], from[2], to[2], nmove;
+} search;
+
+static void try_moves(search *s, int most, int depth, int *spin, int *from, int *to)
+{
+    if (depth == most) {
+        if (irrep_of(s->g, s->occ[0], s->occ[1]) != s->irrep) return;
+        const double e = kl_fcidump_energy(s->g, s->occ[0], s->occ[1]);
+        if (!(e < s->best)) return;
+        s->best = e;
+        s->nmove = most;
+        memcpy(s->spin, spin, sizeof s->spin);
+        memcpy(s->from, from, sizeof s->from);
+        memcpy(s->to, to, sizeof s->to);
+        return;
+    }
+    for (int sp = 0; sp < 2; sp++)
+        for (int i = 0; i < s->g->norb; i++)
+            for (int a = 0; a < s->g->norb; a++) {
+                unsigned char *const occ = s->occ[sp];
+                if (!occ[i] || occ[a] || (depth == 1 && (sp < spin[0] || (sp == spin[0] && i <= from[0]))))
+                    continue;
+                occ[i] = 0;
+                occ[a] = 1;
+                spin[depth] = sp;
+                from[depth] = i;
+                to[depth] = a;
+                try_moves(s, most, depth + 1, spin, from, to);
+                occ[i] = 1;
+                occ[a] = 0;
+            }
+}
+
+int kl_moleculetask_start(const kl_moleculetask *t, int irrep, int *start)
+{
+    enum { SMALL = 12 }; /* pairs of moves are as many as the fourth power of the orbitals */
+    const kl_fcidump *const g = t->orbitals.g;
+    kl_err ignored;
+    search s = {.g = g, .irrep = irrep, .best = INFINITY};
+    int spin[2] = {0, 0}, from[2] = {0, 0}, to[2] = {0, 0}, found = 0;
+    for (int k = 0; k < 2; k++)
+        if (kl_alloc(&s.occ[k], g->norb, KL_MEM_WORK, &ignored) != KL_OK) goto out;
+    for (int k = 0; k < 2; k++) active_occupation(t, k, s.occ[k]);
+    found = irrep_of(g, s.occ[0], s.occ[1]) == irrep;
+    for (int most = 1; !found && most <= (g->norb <= SMALL ? 2 : 1); most++) {
+        try_moves(&s, most, 0, spin, from, to);
+        found = s.best < INFINITY;
+    }
+    for (int k = 0; k < s.nmove; k++) {
+        s.occ[s.spin[k]][s.from[k]] = 0;
+        s.occ[s.spin[k]][s.to[k]] = 1;
+    }
+    if (found) kl_molecule_start(t->m, s.occ[0], s.occ[1], start);
+out:
+    kl_free(&s.occ[0]);
+    kl_free(&s.occ[1]);
+    return found;
+}
+
+int kl_moleculetask_irrep(kl_qn sector) { return sector.v[2] + 2 * sector.v[3] + 4 * sector.v[4]; }
+
+/* ---------------------------------------------------------------- all of it */
+
+kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, kl_moleculetask **out,
+                                 kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_moleculetask *t = NULL;
+    kl_ci_opts ci;
+    int *order = NULL;
+    *out = NULL;
+    KL_TRY(ask(o, &ci, err));
+    KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
+    if (given == NULL) KL_TRY(kl_fcidump_read(o->file, &t->own, err));
+    t->f = given != NULL ? given : t->own;
+    KL_TRY(kl_ciorbitals_make(t->f, &ci, &t->orbitals, err));
+    const kl_fcidump *const g = t->orbitals.g;
+    if (g->norb < 2)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "%.200s: DMRG needs 2 orbitals or more; there is %d that is not frozen",
+                       o->file != NULL ? o->file : "the molecule", g->norb));
+    KL_TRY(kl_alloc(&t->number, g->norb, KL_MEM_MISC, err));
+    for (int p = 0; p < g->norb; p++) t->number[p] = t->orbitals.active[p] + 1;
+    KL_TRY(kl_alloc(&order, g->norb, KL_MEM_WORK, err));
+    KL_TRY(kl_orbitals_order(g, t->number, o->order != NULL ? o->order : "fiedler", order, err));
+    KL_TRY(kl_molecule_create(g, order, o->threshold, &t->m, err));
+    t->irrep = o->irrep == NULL ? -2 : ci.irrep;
+    KL_TRY(find_reference(t, err));
+    *out = t;
+    t = NULL;
+out:
+    kl_free(&order);
+    kl_moleculetask_destroy(&t);
+    return st;
+}
+
+void kl_moleculetask_destroy(kl_moleculetask **task)
+{
+    kl_moleculetask *const t = *task;
+    if (t == NULL) return;
+    kl_molecule_destroy(&t->m);
+    kl_ciorbitals_clear(&t->orbitals);
+    kl_fcidump_destroy(&t->own);
+    kl_free(&t->number);
+    kl_free(&t->occupation);
+    kl_free(task);
+}
+
+kl_status kl_moleculetask_sites(const kl_moleculetask *t, const char *name, kl_lattice **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_lattice *lat = NULL;
+    const char *const slash = strrchr(name, '/');
+    KL_TRY(kl_lattice_create_empty(slash != NULL ? slash + 1 : name, t->m->norb, &lat, err));
+    for (int p = 0; p < t->m->norb; p++) {
+        char text[16];
+        snprintf(text, sizeof text, "%d", t->number[p]);
+        kl_free(&lat->site_name[p]);
+        lat->site_name[p] = kl_strdup(text);
+        if (lat->site_name[p] == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for orbital %s", text));
+    }
+    KL_TRY(kl_lattice_finish(lat, err));
+    for (int p = 0; p < t->m->norb; p++) {
+        lat->order[p] = t->m->order[p];
+        lat->position[t->m->order[p]] = p;
+    }
+    *out = lat;
+    lat = NULL;
+out:
+    kl_lattice_destroy(&lat);
+    return st;
+}
+
+kl_status kl_moleculetask_tell(const kl_moleculetask *t, kl_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t norb = t->m->norb;
+    char note[KL_FCIDUMP_MAX_ORB + 300];
+    double *number = NULL;
+    KL_TRY(kl_alloc(&number, norb, KL_MEM_WORK, err));
+    for (int64_t p = 0; p < norb; p++) number[p] = t->number[t->m->order[p]];
+    KL_TRY(kl_result_add(r, "molecule/order", "orbital of the file, from 1, at each position", 1, &norb,
+                         number, err));
+    for (int64_t p = 0; p < norb; p++) number[p] = t->m->irrep[t->m->order[p]] + 1;
+    KL_TRY(
+        kl_result_add(r, "molecule/irreps", "irrep of the orbital at each position", 1, &norb, number, err));
+    snprintf(note, sizeof note, "hartree, energy of the reference determinant %s", t->occupation);
+    KL_TRY(kl_result_add(r, "molecule/reference", note, 0, NULL, &t->reference_energy, err));
+    if (t->m->ndropped > 0) {
+        snprintf(note, sizeof note,
+                 "hartree: no energy is changed by more by the %lld terms of H that --threshold left out",
+                 (long long)t->m->ndropped);
+        KL_TRY(kl_result_add(r, "molecule/left_out", note, 0, NULL, &t->m->dropped, err));
+    }
+    if (t->f->note[0] != '\0') {
+        const double none = 0;
+        snprintf(note, sizeof note, "note: %s", t->f->note);
+        KL_TRY(kl_result_add(r, "molecule/labels", note, 0, NULL, &none, err));
+    }
+out:
+    kl_free(&number);
+    return st;
+}
+
+/* ---------------------------------------------------------------- measured after a run */
+
+/* value[n][n] = <A_i B_j>. */
+static kl_status pairs(kl_measure *m, const kl_moleculetask *t, const char *a, const char *b, double *value,
+                       kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_siteop *left = NULL, *right = NULL;
+    KL_TRY(kl_siteop_create(&t->m->model, a, &left, err));
+    KL_TRY(kl_siteop_create(&t->m->model, b, &right, err));
+    KL_TRY(kl_measure_pairs(m, left, NULL, right, 0, value, err));
+out:
+    kl_siteop_destroy(&left);
+    kl_siteop_destroy(&right);
+    return st;
+}
+
+static kl_status tell_natural(int n, const double *up, const double *dn, kl_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t length = n;
+    double *sum = NULL, *w = NULL;
+    KL_TRY(kl_alloc(&sum, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&w, n, KL_MEM_WORK, err));
+    for (int64_t k = 0; k < (int64_t)n * n; k++) sum[k] = up[k] + dn[k];
+    KL_TRY(kl_dense_eig(n, sum, n, w, err));
+    for (int k = 0; k < n / 2; k++) {
+        const double low = w[k];
+        w[k] = w[n - 1 - k];
+        w[n - 1 - k] = low;
+    }
+    KL_TRY(kl_result_add(r, "molecule/natural_occupations", "of the spin-summed density matrix, descending",
+                         1, &length, w, err));
+out:
+    kl_free(&sum);
+    kl_free(&w);
+    return st;
+}
+
+/* The density matrix of one orbital is diagonal: its four states differ in electrons by spin. */
+static kl_status tell_entropies(const kl_measure *m, int n, kl_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t length = n;
+    double *weight = NULL, *entropy = NULL;
+    int d = 0;
+    KL_TRY(kl_measure_populations(m, &d, &weight, err));
+    KL_TRY(kl_alloc(&entropy, n, KL_MEM_WORK, err));
+    for (int p = 0; p < n; p++)
+        for (int s = 0; s < d; s++)
+            if (weight[p * d + s] > 0) entropy[p] -= weight[p * d + s] * log(weight[p * d + s]);
+    KL_TRY(kl_result_add(r, "molecule/orbital_entropies", "of each active orbital, in the file's order", 1,
+                         &length, entropy, err));
+out:
+    kl_free(&weight);
+    kl_free(&entropy);
+    return st;
+}
+
+kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
+                                  const kl_state *state, kl_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = t->m->norb;
+    const int64_t shape[2] = {n, n};
+    kl_measure *m = NULL;
+    double *value[2] = {NULL, NULL};
+    KL_TRY(kl_measure_create(ex, state, 0, lat, &m, err));
+    for (int spin = 0; spin < 2; spin++) KL_TRY(kl_alloc(&value[spin], (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(pairs(m, t, "cdag_up", "c_up", value[0], err));
+    KL_TRY(pairs(m, t, "cdag_dn", "c_dn", value[1], err));
+    KL_TRY(kl_result_add(r, "molecule/density_up", "<cdag_p c_q>, active orbitals in the file's order", 2,
+                         shape, value[0], err));
+    KL_TRY(kl_result_add(r, "molecule/density_dn", "<cdag_p c_q>, active orbitals in the file's order", 2,
+                         shape, value[1], err));
+    if (!t->f->unrestricted) KL_TRY(tell_natural(n, value[0], value[1], r, err));
+    KL_TRY(tell_entropies(m, n, r, err));
+    if (!t->f->unrestricted) {
+        const double sz = 0.5 * (t->nup - t->ndn);
+        double s2 = sz * (sz + 1);
+        KL_TRY(pairs(m, t, "cdag_dn*c_up", "cdag_up*c_dn", value[0], err));
+        for (int64_t k = 0; k < (int64_t)n * n; k++) s2 += value[0][k];
+        KL_TRY(kl_result_add(r, "molecule/s2", "<S^2>", 0, NULL, &s2, err));
+    }
+out:
+    kl_measure_destroy(&m);
+    kl_free(&value[0]);
+    kl_free(&value[1]);
+    return st;
+}

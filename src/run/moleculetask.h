@@ -1,0 +1,47 @@
+/* The molecule that a task of DMRG is about: integrals, the orbitals of the run in their order along the
+   sites, the reference determinant. What options say of them is checked here; prints nothing.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_MOLECULETASK_H
+#define KL_MOLECULETASK_H
+#include "chem/molecule.h"
+#include "ci/ciorbitals.h"
+#include "dmrg/measure.h"
+#include "io/result.h"
+#include "run/options.h"
+
+typedef struct kl_moleculetask {
+    const kl_fcidump *f;      /* integrals of the file, */
+    kl_fcidump *own;          /* which is theirs where it was read here */
+    kl_ciorbitals orbitals;   /* which are active; electrons; the reference */
+    kl_molecule *m;           /* of the active orbitals; its terms are the task's */
+    int *number;              /* [active]: of the orbital in the file, from 1 */
+    char *occupation;         /* "2222ud00", all orbitals of the file */
+    double reference_energy;
+    int irrep;                /* of the sector, from 0; -1: all are tried */
+    int nup, ndn;             /* active electrons */
+} kl_moleculetask;
+
+/* given: integrals in memory, borrowed; NULL: those of o->file. */
+kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, kl_moleculetask **out,
+                                 kl_err *err) KL_MUST_CHECK;
+void kl_moleculetask_destroy(kl_moleculetask **t);
+
+/* The active orbitals as the sites that measurements and results know; named by their numbers. */
+kl_status kl_moleculetask_sites(const kl_moleculetask *t, const char *name, kl_lattice **out,
+                                kl_err *err) KL_MUST_CHECK;
+
+/* start[active] by position: the reference, or of another irrep the lowest determinant that one or two
+   electrons away from it has the irrep. 0: there is none such. */
+int kl_moleculetask_start(const kl_moleculetask *t, int irrep, int *start);
+/* From 0: the irrep of a sector. */
+int kl_moleculetask_irrep(kl_qn sector);
+
+/* Measured on the lowest state after a run: one-body density matrices, entropies of single orbitals and, of
+   restricted orbitals, natural occupations and S^2. */
+kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
+                                  const kl_state *state, kl_result *r, kl_err *err) KL_MUST_CHECK;
+
+/* What a report says of the molecule, as measured values of r. */
+kl_status kl_moleculetask_tell(const kl_moleculetask *t, kl_result *r, kl_err *err) KL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,141 @@
+-- DMRG of molecules as a user meets it: energies against full CI, what changes no energy, files that go on,
+-- wrong options and broken files.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/cli/molecules.lua KRONLAT DATA
+local kit = dofile((arg[0]:match "^(.*/)" or "./") .. "kit.lua")
+local ok, run, shell, json, near, refused = kit.ok, kit.run, kit.shell, kit.json, kit.near, kit.refused
+shell("cp " .. kit.quote(kit.absolute(arg[2])) .. "/*.fcidump .")
+local T = " --threads 1"
+
+-- Energies told by full CI of the same program, which shares no code of states and signs with DMRG.
+local function by_ci(options)
+    local _, doc = kit.energy("ci " .. options .. " --space full")
+    return doc and doc.energies or {}
+end
+local function compare(file, options, more)
+    local asked = options:gsub("%-%-states", "--roots")
+    local want = by_ci(file .. " " .. asked)
+    local _, doc = kit.energy("dmrg " .. file .. " " .. options .. " " .. (more or "") .. " -o none" .. T)
+    for k, e in ipairs(want) do
+        local have = type(doc) == "table" and doc.energies[k]
+        ok(have and near(have, e, 1e-9), ("%s %s %s: state %d is that of full CI"):format(file, options, more
+            or "", k), have or doc, e)
+    end
+end
+compare("lih-sto3g.fcidump", "--irrep 1 --states 3")
+compare("h2o-sto3g.fcidump", "--irrep 1 --frozen 1 --states 2")
+compare("h2o-sto3g.fcidump", "--irrep 1", "--order canonical --threshold 0")
+compare("h2o-sto3g.fcidump", "--irrep 1", "--order genetic --reference 2222200")
+compare("o2-triplet-sto3g.fcidump", "--ms2 2 --irrep 4")
+compare("oh-uhf-sto3g.fcidump", "--irrep 1 --states 2")
+compare("lih-sto3g.fcidump", "--electrons 3 --ms2 1 --irrep 1")
+
+local e, doc = kit.energy("dmrg n2-sto3g.fcidump -o n2.h5" .. T)
+ok(near(e, -107.65282873057855, 1e-9), "N2: the exact energy", e)
+ok(doc.measurements["molecule/order"] and #doc.measurements["molecule/order"].value == 10,
+   "JSON tells the order of the orbitals")
+local function told(d, name) return d and d.measurements["molecule/" .. name].value end
+local natural = 0
+for _, w in ipairs(told(doc, "natural_occupations")) do natural = natural + w end
+ok(near(natural, 14, 1e-9) and near(told(doc, "s2"), 0, 1e-8), "natural occupations sum up, and S^2 is 0",
+   natural, told(doc, "s2"))
+_, doc = kit.energy("ci n2-sto3g.fcidump --space full --density")
+local _, mine = kit.energy("dmrg n2-sto3g.fcidump -o none --accuracy 1e-11" .. T)
+for k, w in ipairs(doc and doc.states and doc.states[1].natural_occupations or {}) do
+    ok(near(told(mine, "natural_occupations")[k], w, 1e-6), "natural occupation " .. k .. " is full CI's", w)
+end
+e, doc = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 -o none" .. T)
+local up, dn = 0, 0
+for i, row in ipairs(told(doc, "density_up")) do up = up + row[i] end
+for i, row in ipairs(told(doc, "density_dn")) do dn = dn + row[i] end
+ok(near(up - dn, 2, 1e-9) and near(told(doc, "s2"), 2, 1e-7),
+   "O2: traces of both spins, and S^2 of a triplet", up, dn, told(doc, "s2"))
+e = kit.energy("dmrg n2-sto3g.fcidump --space cas:10,8 -o none" .. T)
+local frozen = kit.energy("ci n2-sto3g.fcidump --space cas:10,8")
+ok(near(e, frozen, 1e-9), "an active space has the energy that ci tells", e, frozen)
+
+-- all irreps: the lowest is marked
+local status, out = run("dmrg lih-sto3g.fcidump --irrep all -o none --json" .. T)
+doc = json(out)
+ok(status == 0 and doc and #doc.runs == 4 and near(doc.energy, -7.882403410335505, 1e-9),
+   "all irreps one by one", out:sub(1, 300))
+
+-- show, measure, start, plan, explain, jobs, whatever the file's name
+status, out = run "show n2.h5"
+ok(status == 0 and out:find("10 of n2-sto3g.fcidump", 1, true), "show names the orbitals", out)
+status, out = run("measure n2.h5 --measure 'corr(cdag_up,c_up)' --json" .. T)
+doc = json(out)
+local trace = 0
+local density = doc and doc.measurements["correlation/cdag_up,c_up"]
+for i, row in ipairs(density and density.value or {}) do trace = trace + row[i] end
+ok(near(trace, 7, 1e-9), "the trace of the one-body density matrix is the number of electrons", trace, out)
+e = kit.energy("dmrg n2-sto3g.fcidump --start n2.h5 -o none" .. T)
+ok(near(e, -107.65282873057855, 1e-9), "a run starts from another's state", e)
+status, out = run "plan n2-sto3g.fcidump --m 60 --json"
+doc = json(out)
+ok(status == 0 and doc, "plan prints JSON", out:sub(1, 200))
+status, out = run "explain n2-sto3g.fcidump --m 60"
+ok(status == 0 and out:find("y = H x", 1, true), "explain says who multiplies", out)
+shell "cp lih-sto3g.fcidump integrals.txt"
+kit.spill(kit.at "job.lua", 'return { fcidump = "integrals.txt", frozen = 1, output = "none" }')
+status, out = run("run job.lua --json" .. T)
+doc = json(out)
+ok(doc and doc.model == "molecule" and doc.charges.N_up == 1, "a job about a molecule", out:sub(1, 300))
+
+-- a killed run goes on
+shell("($K dmrg h2o-631g-fc.fcidump --m 80 --checkpoint-every 0 -o k.h5" .. T .. " >/dev/null 2>&1 & p=$!; "
+      .. "for i in $(seq 200); do [ -s k.h5 ] && break; sleep 0.05; done; sleep 0.3; kill -9 $p; wait $p)")
+status, out = run("dmrg --resume k.h5 --json" .. T)
+doc = json(out)
+if status == 2 then ok(out == "", "the run had ended before it was killed")
+else
+    ok(doc and near(doc.energy, -76.11995518792072, doc.error_estimate + 1e-9) and doc.error_estimate < 1e-2,
+       "a killed run goes on to the end", out:sub(1, 200))
+end
+
+-- wrong options
+refused("dmrg lih-sto3g.fcidump --lattice chain:6", "--lattice belongs to")
+refused("dmrg lih-sto3g.fcidump --charge N_up=2", "--charge belongs to")
+refused("dmrg lih-sto3g.fcidump --sweep-parameter U=1,2", "--sweep-parameter belongs to")
+refused("dmrg hubbard --sites 4 --frozen 2", "--frozen belongs to")
+refused("dmrg lih-sto3g.fcidump --irrep 8", "irrep 8; this file's labels make 1 to 4")
+refused("dmrg lih-sto3g.fcidump --ms2 1", "2 Sz = 1")
+refused("dmrg lih-sto3g.fcidump --electrons 20", "do not fit")
+refused("dmrg lih-sto3g.fcidump --frozen 6", "to be inactive")
+refused("dmrg lih-sto3g.fcidump --frozen 2 --electrons 4 --space cas:2,2", "exclude each other")
+refused("dmrg lih-sto3g.fcidump --space cisd", "allowed: full, cas:ELECTRONS,ORBITALS")
+refused("dmrg lih-sto3g.fcidump --order 1,2,3", "3 orbitals are listed; the run has 6")
+refused("dmrg lih-sto3g.fcidump --order nearest", "'nearest' at place 1")
+refused("dmrg lih-sto3g.fcidump --frozen 1 --order 1,2,3,4,5", "'1,2,3,4,5' at place 1")
+refused("dmrg lih-sto3g.fcidump --reference 22", "names 2 orbitals")
+refused("dmrg lih-sto3g.fcidump --reference 220000 --reference lowest", "one determinant")
+refused("dmrg lih-sto3g.fcidump --accuracy 1", "--accuracy")
+refused("dmrg lih-sto3g.fcidump --threshold -1", "--threshold")
+refused("dmrg lih-sto3g.fcidump --measure Sz", "'Sz' is no operator of model molecule")
+refused("dmrg lih-sto3g.fcidump -o lih-sto3g.fcidump", "would replace the FCIDUMP file")
+refused("dmrg h2o-sto3g.fcidump --start n2.h5", "n2.h5")
+refused("dmrg n2-sto3g.fcidump --start n2.h5 --order canonical", "another order")
+refused("dmrg lih-sto3g.fcidump hubbard", "one FCIDUMP, not two")
+kit.spill(kit.at "both.lua", 'return { fcidump = "integrals.txt", model = "hubbard" }')
+refused("run both.lua", "one of them, not both")
+
+-- broken files: what a reader meets, told with its line
+local head = "&FCI NORB=2,NELEC=2,MS2=0,ORBSYM=1,1, &END\n"
+local broken = {
+    { "&FCI NELEC=2 &END\n", "NORB" }, { "&FCI NORB=2,NELEC=2", "header" },
+    { "&FCI NORB=0 &END\n", "NORB is 0" }, { "&FCI NORB=x &END\n", "NORB" },
+    { "&FCI NORB=99999 &END\n", "NORB is 99999" }, { "&FCI NORB=2,NORB=3 &END\n", "twice" },
+    { "&FCI NORB=2,NELEC=-1 &END\n", "NELEC" }, { "&FCI NORB=2,NELEC=9 &END\n1 1 1 0 0\n", "electrons" },
+    { "&FCI NORB=2,MS2=5000 &END\n", "MS2" },
+    { "&FCI NORB=2,ORBSYM=1,1,1,1,1,1 &END\n1 1 1 0 0\n", "ORBSYM" },
+    { "&FCI NORB=2 2 &END\n", "" }, { "&FCI =2 &END\n", "'='" }, { head .. "x 1 1 0 0\n", "2" },
+    { head .. "1.0 1 1\n", "2" }, { head .. "1.0 3 1 0 0\n", "2" }, { head .. "1.0 -1 1 0 0\n", "2" },
+    { head .. "nan 1 1 0 0\n", "2" }, { head .. "1.0 1 1 0 0 7 8\n", "2" },
+    { head .. "1.0 1 1 0 0\n2.0 1 1 0 0\n", "3" }, { head .. "(1.0,0.5) 2 1 0 0\n", "2" },
+    { head .. "1.0 1 0 1 1\n", "2" }, { head .. "1e999 1 1 1 1\n", "2" },
+}
+for _, b in ipairs(broken) do
+    kit.spill(kit.at "broken", b[1])
+    refused("dmrg broken -o none", b[2])
+end
+kit.finish()

@@ -1,0 +1,87 @@
+-- The total spin as a user meets it: what runs with S and runs with Sz both tell, what goes from one to the
+-- other, and what is refused.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 spin.lua PROGRAM
+local kit = dofile((arg[0]:match "^(.*/)" or "./") .. "kit.lua")
+local ok, run, json = kit.ok, kit.run, kit.json
+
+local function numbers(x, list)
+    list = list or {}
+    if type(x) == "table" then
+        for _, y in ipairs(x) do numbers(y, list) end
+    elseif type(x) == "number" then list[#list + 1] = x end
+    return list
+end
+
+local function result(line)
+    local status, out, err = run(line .. " --threads 1 --json")
+    return status == 0 and json(out) or nil, err
+end
+
+-- 1. Measured with S as with Sz = S --------------------------------------------------------------
+
+local asked = {
+    hubbard = {
+        "Sz", "n_up", "docc", "corr(Sz,Sz)", "corr(Sp,Sm)", "corr(cdag_up,c_up)", "connected(n,n)",
+            "populations",
+        "string(cdag_up,P,c_up)", "structure(Sz,Sz)", "product(cdag_up@0,c_up@2,Sz@4)",
+    },
+    kondo = { "Sz_spin", "corr(Sz_electron,Sz_spin)", "populations" },
+    heisenberg = { "Sz", "corr(Sp,Sm)", "string(Sz,expipi(Sz),Sz)" },
+}
+local cases = {
+    { "hubbard", "--sites 6 -p U=3", "--charge N=6 --charge S=1", "--charge N_up=4 --charge N_dn=2" },
+    { "hubbard", "--lattice ladder:3x2 -p U=6", "--charge N=5 --charge S=1/2",
+        "--charge N_up=3 --charge N_dn=2" },
+    { "kondo", "--sites 4", "--charge N=4 --charge S=0", "--charge N=4 --charge Sz=0" },
+    { "heisenberg", "--sites 8 -p S=1", "--charge S=2", "--charge Sz=2" },
+}
+for k, case in ipairs(cases) do
+    local model, rest, spin, plain = table.unpack(case)
+    local list = {}
+    for _, what in ipairs(asked[model]) do
+        local path = what:find "^string" and rest:find "lattice"
+        if not path then list[#list + 1] = ("--measure '%s'"):format(what) end
+    end
+    local common = ("dmrg %s %s --m 300 %s"):format(model, rest, table.concat(list, " "))
+    local a, why = result(("%s %s --output s%d.h5"):format(common, spin, k))
+    local b, other = result(("%s %s --output p%d.h5"):format(common, plain, k))
+    ok(a and b and math.abs(a.energy - b.energy) < 1e-10, "one energy with S and with Sz: " .. model, why,
+        other)
+    for name, m in pairs(b and b.measurements or {}) do
+        local x, y = numbers(a and a.measurements[name] and a.measurements[name].value), numbers(m.value)
+        local most = #x == #y and 0 or math.huge
+        for i = 1, math.min(#x, #y) do most = math.max(most, math.abs(x[i] - y[i])) end
+        ok(most < 1e-6, ("%s, %s with S: %s"):format(model, spin, name), most)
+    end
+end
+
+-- 2. From one to the other -----------------------------------------------------------------------
+
+for _, start in ipairs { "N_up=4 --charge N_dn=2", "N_up=3 --charge N_dn=3", "N_up=2 --charge N_dn=4" } do
+    local first = result("dmrg hubbard --sites 6 -p U=3 --charge " .. start
+        .. " --start s1.h5 --schedule 400 -o none")
+    local s = first and first.sweeps and first.sweeps[1]
+    ok(s ~= nil, "a run with Sz starts from a result with S: " .. start)
+end
+local again = result "measure s1.h5 --measure 'corr(Sz,Sz)' --measure energy"
+ok(again and math.abs(again.measurements.energy.value - again.energy) < 1e-9, "measured later, from its file")
+
+-- 3. Refused in one line -------------------------------------------------------------------------
+
+for _, case in ipairs {
+    { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --start p1.h5", "holds a state without S" },
+    { "dmrg hubbard --sites 6 --charge N_up=6 --charge N_dn=0 --start s1.h5 -p U=3",
+        "has no component with" },
+    { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --measure Sy",
+        "'Sy' is no operator of model hubbard" },
+    { "ed hubbard --sites 6 --charge N=6 --charge S=0", "exact diagonalization works with Sz" },
+    { "growth heisenberg --sites 8 --charge S=0 --m 20", "growth" },
+    { "dmrg heisenberg --sites 8 --charge S=0 --pin Sz@0=1", "no scalar" },
+    { "dmrg heisenberg --sites 8 --charge S=0 --start neel", "no definite total spin" },
+    { "dmrg heisenberg --sites 8 --charge S=0 -p h=0.1", "heisenberg.lua:12" },
+} do
+    kit.refused(case[1], case[2])
+end
+
+kit.finish()

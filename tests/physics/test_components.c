@@ -1,0 +1,267 @@
+/* States of a total spin written out in components of Sz: H x of a random vector is the same vector before
+   and after, of every component; Schmidt values and what is measured are those of the vector in the full
+   space.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include "dmrg/canonical.h"
+#include "dmrg/components.h"
+#include "dmrg/measure.h"
+#include "kl_test.h"
+#include "model/modelread.h"
+
+static kl_err err;
+
+typedef struct pair { /* a model on a lattice, with the total spin and without */
+    kl_tables *spin_tables, *plain_tables;
+    core_job spin, plain;
+    core_full full;
+} pair_t;
+
+static void open_pair(pair_t *p, const char *model, const char *variant, const char *lattice,
+                      const char *order, const char *sets)
+{
+    const char *const setting[] = {variant, NULL};
+    const int own = strchr(model, '/') != NULL;
+    char path[600];
+    snprintf(path, sizeof path, "%s%s", own ? kl_test_data("../../") : "", model);
+    expect_ok(kl_modelread_spin(path, NULL, 0, setting, &p->spin_tables, &err), err);
+    expect_ok(kl_modelread_find(path, setting, &p->plain_tables, &err), err);
+    core_open(&p->spin, p->spin_tables->model, lattice, order, sets);
+    core_open(&p->plain, p->plain_tables->model, lattice, order, sets);
+    p->full = core_full_open(&p->plain);
+}
+
+static void close_pair(pair_t *p)
+{
+    core_full_close(&p->full);
+    core_close(&p->spin);
+    core_close(&p->plain);
+    kl_tables_destroy(&p->spin_tables);
+    kl_tables_destroy(&p->plain_tables);
+}
+
+static double norm_of(int64_t n, const double *x) { return sqrt(core_dot(n, x, x)); }
+
+/* A random state of the sector with all of its multiplets, and H times it. */
+static void make_states(const pair_t *p, kl_qn target, uint64_t seed, kl_state **x, kl_state **hx)
+{
+    kl_engine *e = NULL;
+    kl_superblock *h = NULL;
+    kl_dptr y = {0};
+    const double energy = 0;
+    double unused;
+    const kl_engine_opts o = {.target = target, .nstate = 1, .seed = seed};
+    expect_ok(kl_engine_create(p->spin.terms, p->spin.ex, &o, &e, &err), err);
+    expect_ok(kl_engine_start(e, 4000, NULL, &err), err);
+    expect_ok(kl_engine_state(e, &energy, x, &err), err);
+    expect_ok(kl_engine_state(e, &energy, hx, &err), err);
+    expect_ok(kl_engine_energy(e, &unused, &err), err); /* makes the operators */
+    expect_ok(kl_superblock_create(p->spin.ex, e->row_op, e->col_op, target, &h, &err), err);
+    const int64_t n = e->layout.n;
+    expect_ok(p->spin.ex->vt.alloc(p->spin.ex, n, &y, &err), err);
+    expect_ok(h->op.apply(&h->op, 1, e->psi, n, y, n, &err), err);
+    core_download(p->spin.ex, n, y, (*hx)->psi);
+    /* of no particle */
+    if (norm_of(n, (*hx)->psi) < 1e-13) memcpy((*hx)->psi, (*x)->psi, (size_t)n * sizeof(double));
+    p->spin.ex->vt.release(p->spin.ex, &y);
+    kl_superblock_destroy(&h);
+    kl_engine_destroy(&e);
+}
+
+static int falling(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x > y ? -1 : x < y;
+}
+
+/* Weights of a cut, those of a multiplet once for each of its states. */
+static int weights(const kl_canonical *c, int cut, double *w)
+{
+    const kl_basis *const b = kl_canonical_left(c, cut);
+    const int spin = kl_model_spin(c->model);
+    int n = 0;
+    for (int k = 0, at = 0; k < b->nsec; k++)
+        for (int i = 0; i < b->dim[k]; i++, at++) {
+            const int copies = spin < 0 ? 1 : b->q[k].v[spin] + 1;
+            for (int copy = 0; copy < copies && c->schmidt[cut][at] > 0; copy++)
+                w[n++] = c->schmidt[cut][at] * c->schmidt[cut][at] / copies;
+        }
+    qsort(w, (size_t)n, sizeof *w, falling);
+    return n;
+}
+
+/* Of a singlet the Schmidt values are those of any component; of S > 0 the left end's spin is mixed in. */
+static void check_spectrum(const pair_t *p, const kl_state *spin, const kl_state *plain)
+{
+    enum { MOST = 20000 };
+    static double a[MOST], b[MOST];
+    kl_canonical *x = NULL, *y = NULL;
+    expect_ok(kl_canonical_create(p->spin.ex, spin, 0, &x, &err), err);
+    expect_ok(kl_canonical_create(p->plain.ex, plain, 0, &y, &err), err);
+    expect_ok(kl_canonical_schmidt(x, 1, &err), err);
+    expect_ok(kl_canonical_schmidt(y, 1, &err), err);
+    for (int cut = 1; cut < spin->nsite; cut++) {
+        const int na = weights(x, cut, a), nb = weights(y, cut, b);
+        expect_true(na > 0);
+        for (int i = 0; i < na || i < nb; i++) expect_near(i < na ? a[i] : 0, i < nb ? b[i] : 0, 1e-14);
+        expect_near(kl_canonical_entropy(x, cut), kl_canonical_entropy(y, cut), 1e-12);
+    }
+    kl_canonical_destroy(&x);
+    kl_canonical_destroy(&y);
+}
+
+/* Every named operator at every site, and with its adjoint at every two. */
+static void check_measured(const pair_t *p, const kl_state *plain, const double *psi)
+{
+    const core_job *const j = &p->plain;
+    const int n = plain->nsite;
+    double one[64], two[64 * 64];
+    kl_measure *m = NULL;
+    expect_ok(kl_measure_create(j->ex, plain, 0, j->lat, &m, &err), err);
+    for (int a = 1; a < j->model->type[0].nop; a++) {
+        const kl_site_op *const op = &j->model->type[0].op[a], *const other =
+                                                                   &j->model->type[0].op[op->adjoint];
+        if (!op->named || !other->named) continue;
+        kl_siteop *x = NULL, *y = NULL;
+        const char *const name[] = {op->name, other->name};
+        expect_ok(kl_siteop_create(j->model, op->name, &x, &err), err);
+        expect_ok(kl_siteop_create(j->model, other->name, &y, &err), err);
+        expect_ok(kl_measure_local(m, x, one, &err), err);
+        expect_ok(kl_measure_pairs(m, x, NULL, y, 0, two, &err), err);
+        for (int i = 0; i < n; i++) expect_near(one[i], oracle_expect(p->full.o, psi, 1, &i, name), 1e-12);
+        for (int i = 0; i < n; i++)
+            for (int k = 0; k < n; k++) {
+                const int site[] = {i, k};
+                expect_near(two[i * n + k], oracle_expect(p->full.o, psi, 2, site, name), 1e-12);
+            }
+        kl_siteop_destroy(&x);
+        kl_siteop_destroy(&y);
+    }
+    kl_measure_destroy(&m);
+}
+
+/* One component of x and of H x, target NULL: M = S. */
+static void check_component(const pair_t *p, const kl_state *x, const kl_state *hx, const kl_qn *target)
+{
+    kl_state *wx = NULL, *wy = NULL;
+    const int64_t n = p->full.o->dim;
+    expect_ok(kl_components_create(p->spin.ex, x, 0, p->plain.terms, target, &wx, &err), err);
+    expect_ok(kl_components_create(p->spin.ex, hx, 0, p->plain.terms, target, &wy, &err), err);
+    double *const vx = core_state_vector(wx, 0), *const vy = core_state_vector(wy, 0),
+                  *const hv = calloc((size_t)n, sizeof *hv);
+    expect_near(norm_of(n, vx), 1, 1e-13);
+    oracle_apply(p->full.s, vx, hv);
+    /* the constant of the terms is no part of H x */
+    for (int64_t i = 0; i < n; i++) hv[i] -= p->spin.terms->constant * vx[i];
+    const double size = norm_of(n, hv);
+    for (int64_t i = 0; i < n; i++) expect_near(hv[i], size * vy[i], 1e-13 * p->full.norm);
+    if (target == NULL) {
+        check_measured(p, wx, vx);
+        if (x->target.v[kl_model_spin(x->model)] == 0) check_spectrum(p, x, wx);
+    }
+    free(vx);
+    free(vy);
+    free(hv);
+    kl_state_destroy(&wx);
+    kl_state_destroy(&wy);
+}
+
+/* Every spin, and every component of it: the charges of the components are those of M = S with S- applied. */
+static void check_pair(pair_t *p, int most)
+{
+    int n = 0, m = 0;
+    kl_qn *sector = core_sectors(&p->spin, most, &n), *plain = core_sectors(&p->plain, 1 << 20, &m);
+    for (int i = 0; i < n; i++) {
+        kl_state *x = NULL, *hx = NULL, *wide = NULL;
+        char text[128];
+        int components = 0;
+        kl_test_case("%s %s", p->spin.name, kl_qn_print(p->spin.model, sector[i], text, sizeof text));
+        make_states(p, sector[i], 5u + (uint64_t)i, &x, &hx);
+        check_component(p, x, hx, NULL);
+        for (int k = 0; k < m; k++) {
+            const kl_status st =
+                kl_components_create(p->spin.ex, x, 0, p->plain.terms, &plain[k], &wide, &err);
+            if (st == KL_OK) check_component(p, x, hx, &plain[k]);
+            else expect_true(st == KL_EINPUT && strstr(err.text, "has no component with") != NULL);
+            components += st == KL_OK;
+            kl_state_destroy(&wide);
+        }
+        expect_eq(components, sector[i].v[kl_model_spin(p->spin.model)] + 1);
+        kl_state_destroy(&x);
+        kl_state_destroy(&hx);
+    }
+    kl_free(&sector);
+    kl_free(&plain);
+    close_pair(p);
+}
+
+static void test_components(void **unused)
+{
+    (void)unused;
+    static const char *const row[][5] = {
+        {"heisenberg", "S=1/2", "ring:7", NULL, ""},
+        {"heisenberg", "S=1", "ladder:2x2", "snake", "J=0.7"},
+        {"heisenberg", "S=3/2", "chain:4", NULL, ""},
+        {"hubbard", NULL, "ladder:2x2", NULL, "U=3 mu=0.2"},
+        {"kondo", NULL, "chain:3", NULL, "J=1.3 U=2"},
+        {"tj", NULL, "ring:5", NULL, ""},
+        {"tests/models/spin_rings.lua", "S=1", "ring:4", NULL, ""},
+        {"tests/models/spin_mixed.lua", NULL, "chain:6", NULL, ""},
+    };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        pair_t p;
+        open_pair(&p, row[k][0], row[k][1], row[k][2], row[k][3], row[k][4]);
+        check_pair(&p, 4);
+    }
+    core_no_memory();
+}
+
+/* A truncated state begins a run with Sz at its own energy. */
+static void test_start(void **unused)
+{
+    (void)unused;
+    static const char *const row[][4] = {{"heisenberg", "S=1/2", "chain:16", ""},
+                                         {"heisenberg", "S=1", "ring:8", ""},
+                                         {"hubbard", NULL, "ladder:4x2", "U=5"},
+                                         {"tj", NULL, "chain:10", "J=0.5"}};
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        pair_t p = {0};
+        const char *const setting[] = {row[k][1], NULL};
+        expect_ok(kl_modelread_spin(row[k][0], NULL, 0, setting, &p.spin_tables, &err), err);
+        expect_ok(kl_modelread_find(row[k][0], setting, &p.plain_tables, &err), err);
+        core_open(&p.spin, p.spin_tables->model, row[k][2], NULL, row[k][3]);
+        core_open(&p.plain, p.plain_tables->model, row[k][2], NULL, row[k][3]);
+        core_run r =
+            core_exact(12, core_charge(p.spin.model, k < 2 ? "S=1" : "N=6 S=1"), 2, KL_STRATEGY_AUTO);
+        core_go(&p.spin, &r);
+        for (int which = 0; which < 2; which++) {
+            kl_state *wide = NULL;
+            kl_engine *e = NULL;
+            kl_measure *m = NULL;
+            double energy[2];
+            kl_test_case("%s state %d", p.spin.name, which);
+            expect_ok(kl_measure_create(p.spin.ex, r.state, which, p.spin.lat, &m, &err), err);
+            expect_ok(kl_measure_energy(m, p.spin.terms, &energy[0], NULL, &err), err);
+            kl_measure_destroy(&m);
+            expect_ok(kl_components_create(p.spin.ex, r.state, which, p.plain.terms, NULL, &wide, &err), err);
+            const kl_engine_opts o = {.target = wide->target, .nstate = 1, .seed = 1};
+            expect_ok(kl_engine_create(p.plain.terms, p.plain.ex, &o, &e, &err), err);
+            expect_ok(kl_engine_resume_take(e, &wide, &err), err);
+            expect_ok(kl_engine_energy(e, &energy[1], &err), err);
+            expect_near(energy[1] + p.plain.terms->constant, energy[0], 1e-11);
+            kl_engine_destroy(&e);
+        }
+        core_drop(&r);
+        core_close(&p.spin);
+        core_close(&p.plain);
+        kl_tables_destroy(&p.spin_tables);
+        kl_tables_destroy(&p.plain_tables);
+    }
+    core_no_memory();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_components), cmocka_unit_test(test_start)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
