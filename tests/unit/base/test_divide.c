@@ -19,8 +19,8 @@ void dlaed4_(const int *n, const int *i, const double *d, const double *z, doubl
 void dlaed4_(const int *n, const int *i, const double *d, const double *z, double *delta, const double *rho,
              double *dlam, int *info)
 {
-    static void (*real)(const int *, const int *, const double *, const double *, double *, const double *,
-                        double *, int *);
+    void (*real)(const int *, const int *, const double *, const double *, double *, const double *, double *,
+                 int *);
     void *const found = dlsym(RTLD_NEXT, "dlaed4_");
     memcpy(&real, &found, sizeof real);
     real(n, i, d, z, delta, rho, dlam, info);
