@@ -1,6 +1,6 @@
 /* Error bars of hard ground states hold: all of bars.h, at three accuracies, with seeds 1 to 10.
-   Use: test_bars_long [FROM [TO]]: pairs of a case and a number of sites a step, from FROM to TO alone, counted
-   from 0, so that many cores can share them.
+   Use: test_bars_long [FROM [TO]]: pairs of a case and a number of sites a step, from FROM to TO alone,
+   counted from 0, so that many cores can share them.
    SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include "bars.h"
