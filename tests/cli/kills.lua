@@ -10,16 +10,7 @@ local slurp, json, ok, at, shell, run = kit.slurp, kit.json, kit.ok, kit.at, kit
 local molecule, wanted, seed = kit.quote(kit.absolute(arg[2])), tonumber(arg[3]), tonumber(arg[4] or "1")
 
 math.randomseed(seed)
-local function difference(a, b, where) -- the first, or nothing
-    if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and ("%s is %s, not %s"):format(where,
-        tostring(a), tostring(b)) or nil end
-    for _, t in ipairs { a, b } do
-        for k in pairs(t) do
-            local found = difference(a[k], b[k], where .. "/" .. k)
-            if found then return found end
-        end
-    end
-end
+local difference = kit.difference
 
 shell "$K dmrg heisenberg --sites 48 --charge Sz=0 -p Delta=0.8 --m 40 --threads 1 -o start.h5"
 local chain = "dmrg heisenberg --sites 48 --charge Sz=0 --accuracy 1e-10 --measure Sz"

@@ -154,6 +154,18 @@ local function refused(line, word, raw)
        "refused: " .. line:sub(1, 90), ("status %d, %d lines, files %s"):format(status, lines, files()), err)
 end
 
+-- Where two values of JSON differ.
+local function difference(a, b, where) -- the first, or nothing
+    if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and ("%s is %s, not %s"):format(where,
+        tostring(a), tostring(b)) or nil end
+    for _, t in ipairs { a, b } do
+        for k in pairs(t) do
+            local found = difference(a[k], b[k], where .. "/" .. k)
+            if found then return found end
+        end
+    end
+end
+
 -- The end of a test: what failed once more, the plan, and the folder gone.
 local function finish()
     os.execute("rm -rf " .. quote(folder) .. " " .. quote(folder .. ".out") .. " " .. quote(folder .. ".err"))
@@ -162,7 +174,8 @@ local function finish()
     os.exit(#failures == 0 and ntest > 0)
 end
 
-return { absolute = absolute, program = program, ok = ok, skip = skip, quote = quote, slurp = slurp,
-    spill = spill, at = at, folder = folder, shell = shell, run = run,
-         files = files, json = json, list = list, near = near, energy = energy, refused = refused,
-             finish = finish }
+return {
+    absolute = absolute, program = program, ok = ok, skip = skip, quote = quote, slurp = slurp, spill = spill,
+    at = at, folder = folder, shell = shell, run = run, files = files, json = json, list = list, near = near,
+    energy = energy, refused = refused, difference = difference, finish = finish,
+}

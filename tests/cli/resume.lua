@@ -9,17 +9,7 @@ local kit = dofile(here .. "kit.lua")
 local absolute, slurp, quote, json, near = kit.absolute, kit.slurp, kit.quote, kit.json, kit.near
 local ok, skip, at, shell, run, energy, refused = kit.ok, kit.skip, kit.at, kit.shell, kit.run, kit.energy,
     kit.refused
-
-local function difference(a, b, where) -- the first, or nothing
-    if type(a) ~= "table" or type(b) ~= "table" then return a ~= b and ("%s is %s, not %s"):format(where,
-        tostring(a), tostring(b)) or nil end
-    for _, t in ipairs { a, b } do
-        for k in pairs(t) do
-            local found = difference(a[k], b[k], where .. "/" .. k)
-            if found then return found end
-        end
-    end
-end
+local difference = kit.difference
 
 -- for tools that watch every access
 local function rounds(all) return math.min(all, tonumber(os.getenv "KL_TEST_ROUNDS") or all) end

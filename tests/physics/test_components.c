@@ -68,28 +68,6 @@ static void make_states(const pair_t *p, kl_qn target, uint64_t seed, kl_state *
     kl_engine_destroy(&e);
 }
 
-static int falling(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x > y ? -1 : x < y;
-}
-
-/* Weights of a cut, those of a multiplet once for each of its states. */
-static int weights(const kl_canonical *c, int cut, double *w)
-{
-    const kl_basis *const b = kl_canonical_left(c, cut);
-    const int spin = kl_model_spin(c->model);
-    int n = 0;
-    for (int k = 0, at = 0; k < b->nsec; k++)
-        for (int i = 0; i < b->dim[k]; i++, at++) {
-            const int copies = spin < 0 ? 1 : b->q[k].v[spin] + 1;
-            for (int copy = 0; copy < copies && c->schmidt[cut][at] > 0; copy++)
-                w[n++] = c->schmidt[cut][at] * c->schmidt[cut][at] / copies;
-        }
-    qsort(w, (size_t)n, sizeof *w, falling);
-    return n;
-}
-
 /* Of a singlet the Schmidt values are those of any component; of S > 0 the left end's spin is mixed in. */
 static void check_spectrum(const pair_t *p, const kl_state *spin, const kl_state *plain)
 {
@@ -101,7 +79,7 @@ static void check_spectrum(const pair_t *p, const kl_state *spin, const kl_state
     expect_ok(kl_canonical_schmidt(x, 1, &err), err);
     expect_ok(kl_canonical_schmidt(y, 1, &err), err);
     for (int cut = 1; cut < spin->nsite; cut++) {
-        const int na = weights(x, cut, a), nb = weights(y, cut, b);
+        const int na = core_cut_weights(x, cut, a), nb = core_cut_weights(y, cut, b);
         expect_true(na > 0);
         for (int i = 0; i < na || i < nb; i++) expect_near(i < na ? a[i] : 0, i < nb ? b[i] : 0, 1e-14);
         expect_near(kl_canonical_entropy(x, cut), kl_canonical_entropy(y, cut), 1e-12);

@@ -28,23 +28,6 @@ static kl_engine *engine(const core_job *j, kl_qn target, int nstate, kl_strateg
     return e;
 }
 
-/* The wavefunctions of an engine in the full space, [nstate][dim]. */
-static double *vectors(const kl_engine *e, int64_t dim)
-{
-    kl_err err = {""};
-    kl_state *s = NULL;
-    double energy[KL_MAX_STATE] = {0};
-    double *const all = malloc((size_t)(e->nstate * dim) * sizeof *all);
-    expect_ok(kl_engine_state(e, energy, &s, &err), err);
-    for (int i = 0; i < e->nstate; i++) {
-        double *const one = core_state_vector(s, i);
-        memcpy(all + i * dim, one, (size_t)dim * sizeof *all);
-        free(one);
-    }
-    kl_state_destroy(&s);
-    return all;
-}
-
 /* Orthonormal columns, sectors ascending, dimensions within those of the enlarged basis. */
 static void check_isometry(const kl_isometry *o)
 {
@@ -97,7 +80,7 @@ static void check_turns(const turn_case *t, uint64_t seed)
         kl_test_case("%s m=%d nstate=%d move %d to %+d from %d", j.name, t->m, t->nstate, move, direction,
                      e->centre);
         expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
-        double *const before = vectors(e, dim);
+        double *const before = core_engine_vectors(e, dim);
         if (n == 2) {
             free(before);
             break;
@@ -113,7 +96,7 @@ static void check_turns(const turn_case *t, uint64_t seed)
         for (int p = 0; p < e->centre; p++) check_isometry(now->left[p]);
         for (int p = e->centre + 2; p < n; p++) check_isometry(now->right[p]);
         kl_state_destroy(&now);
-        double *const after = vectors(e, dim);
+        double *const after = core_engine_vectors(e, dim);
         double kept = 0, was = 0;
         for (int s = 0; s < t->nstate; s++) {
             const double *const x = before + s * dim, *const y = after + s * dim;
@@ -245,7 +228,7 @@ static void test_product_start(void **state)
         for (int m = 1; m <= 40; m += 13) {
             kl_engine *e = engine(&j, target, 1, KL_STRATEGY_AUTO, 5);
             expect_ok(kl_engine_start(e, m, start, &err), err);
-            double *const x = vectors(e, dim);
+            double *const x = core_engine_vectors(e, dim);
             expect_true(fabs(x[at]) / sqrt(core_dot(dim, x, x)) > 0.98);
             free(x);
             kl_engine_destroy(&e);

@@ -17,21 +17,6 @@ typedef struct step_case {
     double noise;
 } step_case;
 
-static double *vectors(const kl_engine *e, int64_t dim)
-{
-    kl_state *s = NULL;
-    double energy[KL_MAX_STATE] = {0};
-    double *const all = malloc((size_t)(e->nstate * dim) * sizeof *all);
-    expect_ok(kl_engine_state(e, energy, &s, &err), err);
-    for (int i = 0; i < e->nstate; i++) {
-        double *const one = core_state_vector(s, i);
-        memcpy(all + i * dim, one, (size_t)dim * sizeof *all);
-        free(one);
-    }
-    kl_state_destroy(&s);
-    return all;
-}
-
 /* The absorbed site's states are orthonormal. */
 static void check_basis(const kl_engine *e)
 {
@@ -80,10 +65,10 @@ static void check_steps(const step_case *t, kl_strategy strategy, uint64_t seed)
         kl_expand_info grown;
         kl_test_case("%s m=%d nstate=%d move %d to %+d from %d", j.name, t->m, t->nstate, move, direction,
                      e->centre);
-        double *const before = vectors(e, dim);
+        double *const before = core_engine_vectors(e, dim);
         expect_ok(kl_onesite_absorb(e, direction, t->m, seed + (uint64_t)move, &grown, &err), err);
         expect_true(isfinite(grown.residual) && grown.residual >= 0 && grown.added >= 0);
-        double *const after = vectors(e, dim);
+        double *const after = core_engine_vectors(e, dim);
         expect_near(core_dot(dim * t->nstate, before, before), core_dot(dim * t->nstate, before, after),
                     1e-12);
         expect_near(core_dot(dim * t->nstate, after, after), core_dot(dim * t->nstate, before, after), 1e-12);
@@ -91,7 +76,7 @@ static void check_steps(const step_case *t, kl_strategy strategy, uint64_t seed)
         added += grown.added;
         if (e->one) check_basis(e);
         expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
-        double *const solved = vectors(e, dim);
+        double *const solved = core_engine_vectors(e, dim);
         for (int s = 0; s < t->nstate; s++) {
             const double *const y = solved + s * dim;
             expect_near(core_dot(dim, y, y), 1, 1e-12);
@@ -101,7 +86,7 @@ static void check_steps(const step_case *t, kl_strategy strategy, uint64_t seed)
         if (e->centre == 0) direction = 1;
         if (e->centre == n - 2) direction = -1;
         expect_ok(kl_engine_move(e, direction, &to, &info, &err), err);
-        double *const moved = vectors(e, dim);
+        double *const moved = core_engine_vectors(e, dim);
         double lost = 0;
         for (int s = 0; s < t->nstate; s++) {
             const double *const x = solved + s * dim, *const y = moved + s * dim;

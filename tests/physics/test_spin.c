@@ -275,28 +275,6 @@ static void test_random(void **unused)
 
 /* ---- spectra against those with Sz ---- */
 
-static int falling(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return x > y ? -1 : x < y;
-}
-
-/* Weights of a cut, those of a multiplet once for each of its states. */
-static int weights(const kl_canonical *c, int cut, double *w)
-{
-    const kl_basis *const b = kl_canonical_left(c, cut);
-    const int spin = kl_model_spin(c->model);
-    int n = 0;
-    for (int k = 0, at = 0; k < b->nsec; k++)
-        for (int i = 0; i < b->dim[k]; i++, at++) {
-            const int copies = spin < 0 ? 1 : b->q[k].v[spin] + 1;
-            for (int copy = 0; copy < copies && c->schmidt[cut][at] > 0; copy++)
-                w[n++] = c->schmidt[cut][at] * c->schmidt[cut][at] / copies;
-        }
-    qsort(w, (size_t)n, sizeof *w, falling);
-    return n;
-}
-
 static void open_canonical(const system_t *s, kl_qn target, kl_exec *ex, kl_canonical **c, double *variance)
 {
     kl_err err;
@@ -331,7 +309,7 @@ static void check_spectra(const char *model, const char *lattice, int n, const c
     open_canonical(&plain, with_component(plain.model, spin.model, target), ex, &b, &vb);
     expect_near(va, 0, 1e-16);
     for (int cut = 1; cut < a->nsite; cut++) {
-        const int na = weights(a, cut, wa), nb = weights(b, cut, wb);
+        const int na = core_cut_weights(a, cut, wa), nb = core_cut_weights(b, cut, wb);
         for (int i = 0; i < na && i < nb; i++) expect_near(wa[i], wb[i], 1e-9 * (wb[i] > 1e-4) + 1e-10);
         expect_true(na > 1);
         expect_near(kl_canonical_entropy(a, cut), kl_canonical_entropy(b, cut), 1e-7);

@@ -350,6 +350,43 @@ double *core_state_vector(const kl_state *s, int i)
     return full;
 }
 
+double *core_engine_vectors(const kl_engine *e, int64_t dim)
+{
+    kl_err err = {""};
+    kl_state *s = NULL;
+    double energy[KL_MAX_STATE] = {0};
+    double *const all = malloc((size_t)(e->nstate * dim) * sizeof *all);
+    expect_ok(kl_engine_state(e, energy, &s, &err), err);
+    for (int i = 0; i < e->nstate; i++) {
+        double *const one = core_state_vector(s, i);
+        memcpy(all + i * dim, one, (size_t)dim * sizeof *all);
+        free(one);
+    }
+    kl_state_destroy(&s);
+    return all;
+}
+
+static int falling(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x > y ? -1 : x < y;
+}
+
+int core_cut_weights(const kl_canonical *c, int cut, double *w)
+{
+    const kl_basis *const b = kl_canonical_left(c, cut);
+    const int spin = kl_model_spin(c->model);
+    int n = 0;
+    for (int k = 0, at = 0; k < b->nsec; k++)
+        for (int i = 0; i < b->dim[k]; i++, at++) {
+            const int copies = spin < 0 ? 1 : b->q[k].v[spin] + 1;
+            for (int copy = 0; copy < copies && c->schmidt[cut][at] > 0; copy++)
+                w[n++] = c->schmidt[cut][at] * c->schmidt[cut][at] / copies;
+        }
+    qsort(w, (size_t)n, sizeof *w, falling);
+    return n;
+}
+
 core_full core_full_open(const core_job *j)
 {
     return core_full_take(oracle_create(j->model, j->lat, j->par));

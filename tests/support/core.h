@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TEST_CORE_H
 #define KL_TEST_CORE_H
+#include "dmrg/canonical.h"
 #include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include "oracle.h"
@@ -67,6 +68,11 @@ void core_project(const kl_layout *lay, const kl_basis *row_basis, const kl_basi
 
 /* Wavefunction i of a state in the full space, to be freed. */
 double *core_state_vector(const kl_state *s, int i);
+/* The wavefunctions of an engine in the full space, [nstate][dim]; to be freed. */
+double *core_engine_vectors(const kl_engine *e, int64_t dim);
+/* Weights of a cut, falling, those of a multiplet once for each of its states. w has room for all states of
+   the cut's basis; returns how many were written. */
+int core_cut_weights(const kl_canonical *c, int cut, double *w);
 
 /* H of the oracle on full vectors. */
 typedef struct core_full {
