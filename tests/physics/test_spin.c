@@ -5,6 +5,7 @@
 #include "core.h"
 #include "dmrg/canonical.h"
 #include "dmrg/dmrg.h"
+#include "dmrg/engine.h"
 #include "dmrg/measure.h"
 #include "kl_test.h"
 #include "model/modelread.h"
@@ -396,6 +397,52 @@ static void test_refusals(void **unused)
     expect_refused(kl_modelread_spin("nothing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err, "is unknown");
 }
 
+/* ---- starts by a path ---- */
+
+/* The energy of a path is that of pairs and fours of spins that are coupled; a thousandth of noise is mixed in. */
+static void test_path(void **unused)
+{
+    static const struct {
+        const char *model, *particles, *spin;
+        int sites, path[9]; /* the doubled spins of the cuts */
+        double energy;
+    } list[] = {{"heisenberg", NULL, "0", 8, {0, 1, 0, 1, 0, 1, 0, 1, 0}, -3},
+                {"heisenberg", NULL, "1", 8, {2, 1, 0, 1, 0, 1, 0, 1, 0}, -2},
+                {"heisenberg", NULL, "0", 8, {0, 1, 2, 1, 0, 1, 2, 1, 0}, 0},
+                {"tj", "4", "0", 6, {0, 1, 0, 0, 0, 1, 0}, -0.8}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        kl_err err;
+        kl_exec *ex = NULL;
+        kl_engine *e = NULL;
+        system_t s;
+        kl_qn target = kl_qn_zero();
+        int start[8];
+        double energy;
+        open_system(&s, list[k].model, NULL, 1, "chain", list[k].sites, (const char *const[]){NULL});
+        if (list[k].particles != NULL)
+            expect_ok(kl_qn_set(s.model, &target, "N", list[k].particles, &err), err);
+        expect_ok(kl_qn_set(s.model, &target, "S", list[k].spin, &err), err);
+        for (int p = 0; p < list[k].sites; p++) { /* the first step that fits: a hole where the spin stays */
+            const kl_site_type *const site = s.terms->type[p];
+            const int d = list[k].path[p + 1] - list[k].path[p], at = kl_model_spin(s.model);
+            for (start[p] = 0; site->state_charge[start[p]][at] != d;) start[p]++;
+        }
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        const kl_engine_opts o = {.target = target, .nstate = 1, .seed = 4};
+        expect_ok(kl_engine_create(s.terms, ex, &o, &e, &err), err);
+        expect_ok(kl_engine_start(e, 12, start, &err), err);
+        expect_ok(kl_engine_energy(e, &energy, &err), err);
+        kl_test_case("path %zu", k);
+        expect_near(energy, list[k].energy, 0.02);
+        start[0] = start[0] == s.terms->type[0]->dim - 1 ? start[0] - 1 : s.terms->type[0]->dim - 1;
+        expect_refused(kl_engine_start(e, 12, start, &err), KL_EINPUT, err, "the start state has");
+        kl_engine_destroy(&e);
+        kl_exec_close(&ex);
+        close_system(&s);
+    }
+}
+
 /* ---- one site at a time ---- */
 
 static void test_one_site(void **unused)
@@ -442,8 +489,8 @@ static void test_one_site(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels), cmocka_unit_test(test_random),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels),  cmocka_unit_test(test_random),
                                        cmocka_unit_test(test_spectra), cmocka_unit_test(test_one_site),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_path),    cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
