@@ -333,7 +333,7 @@ local function named_spin(s, names)
     local function commutator(a, b) return matrix.add(matrix.multiply(a, b), matrix.multiply(b, a), -1) end
     local function differ(a, b)
         local most = 0
-        for _, el in ipairs(matrix.elements(matrix.add(a, b, -1))) do most = math.max(most, math.abs(el[3])) end
+        for _, v in pairs(matrix.add(a, b, -1).e) do most = math.max(most, math.abs(v)) end
         return most > 1e-12
     end
     for _, el in ipairs(matrix.elements(z)) do
@@ -346,9 +346,9 @@ local function named_spin(s, names)
     return {z = z, plus = plus}
 end
 
--- matrices{ states = {...}, odd = {...}, spin = {"Sz", "Sp"}, NAME = {{...}, ...}, ... }: rows of numbers; odd
--- lists the states of odd fermion parity, spin names two of the matrices. `order` is the order of the names in
--- the file.
+-- matrices{ states = {...}, odd = {...}, spin = {"Sz", "Sp"}, NAME = {{...}, ...}, ... }: rows of numbers;
+-- odd lists the states of odd fermion parity, spin names two of the matrices. `order` is the order of the
+-- names in the file.
 function space.matrices(t, order)
     if type(t) ~= "table" then refuse("matrices{...} needs states and operators") end
     local states = t.states

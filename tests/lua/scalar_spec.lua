@@ -208,8 +208,8 @@ describe("the total spin", function()
         local bond = "bond(\"nn\", J * S_dot_S(i,j) + h)\n"
         local _, line, why = spin_tables(head .. bond .. "onsite(0.5 * Sz(i) + K)\n")
         assert.are.equal(6, line)
-        assert.are.equal("1/2 * Sz(i) is the 0 component of a vector; leave out S and give the charges that the "
-            .. "model names", why)
+        assert.are.equal("1/2 * Sz(i) is the 0 component of a vector; leave out S and give the charges that "
+            .. "the model names", why)
         local v = assert(spin_tables(head .. "bond(\"nn\", J * S_dot_S(i,j))\nonsite(h * Sx(i) + K)\n"))
         local checks = {}
         for _, e in ipairs(v.terms) do if e.check == 1 then checks[#checks + 1] = e end end
@@ -219,8 +219,8 @@ describe("the total spin", function()
             checks[1].text)
         for _, e in ipairs(assert(spin_tables(helper.model_text("heisenberg"))).terms) do
             if e.check == 1 and e.place == "BOND" then
-                local want = "what is left of J*Delta * Sz(i)*Sz(j) beside its scalar is the 0 component of a "
-                    .. "tensor of rank 2; with J - J*Delta = 0, or without S"
+                local want = "what is left of J*Delta * Sz(i)*Sz(j) beside its scalar is the 0 component of "
+                    .. "a tensor of rank 2; with J - J*Delta = 0, or without S"
                 assert.are.equal(want, e.text)
             end
         end
@@ -239,9 +239,12 @@ describe("the total spin", function()
             end
             ops[#ops + 1] = table.concat(list, " ") .. " " .. table.concat(e.ranks, ",")
         end
-        assert.are.same({"1/-2 1/-2 2,0", "1/-2 -2/1 2,0", "-2/1 1/-2 2,0", "-2/1 -2/1 2,0", "0/-2 0", "-2/0 0"}, ops)
+        assert.are.same({
+            "1/-2 1/-2 2,0", "1/-2 -2/1 2,0", "-2/1 1/-2 2,0", "-2/1 -2/1 2,0", "0/-2 0", "-2/0 0",
+        }, ops)
         v = assert(spin_tables("-- H\nsite(\"even\", electron())\nsite(\"odd\", boson(1))\n"
-            .. "conserve { N = n_up + n_dn, Sz = Sz }\nbond(\"nn\", docc(i)*(b(j) + bdag(j)))\nonsite(\"even\", docc(i))\n"))
+            .. "conserve { N = n_up + n_dn, Sz = Sz }\nbond(\"nn\", docc(i)*(b(j) + bdag(j)))\n"
+            .. "onsite(\"even\", docc(i))\n"))
         assert.are.same({0, 0}, v.types[2].spin)
         local missing = v.terms[#v.terms]
         assert.are.equal(1, missing.check)

@@ -399,7 +399,7 @@ static void test_refusals(void **unused)
 
 /* ---- starts by a path ---- */
 
-/* The energy of a path is that of pairs and fours of spins that are coupled; a thousandth of noise is mixed in. */
+/* The energy of a path is that of pairs and fours of coupled spins; a thousandth of noise is mixed in. */
 static void test_path(void **unused)
 {
     static const struct {
