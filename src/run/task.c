@@ -530,9 +530,9 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
                     : strcmp(o->truncation, "exact") == 0                       ? KL_TRUNCATION_EXACT
                                                                                 : KL_TRUNCATION_PRODUCTS;
     const char *const sites = o->sites_per_step;
-    d->sites = sites == NULL || strcmp(sites, "2") == 0 ? KL_SITES_TWO
-               : strcmp(sites, "1") == 0                ? KL_SITES_ONE
-                                                        : KL_SITES_AUTO;
+    d->sites = sites == NULL || strcmp(sites, "auto") == 0 ? KL_SITES_AUTO
+               : strcmp(sites, "1") == 0                   ? KL_SITES_ONE
+                                                           : KL_SITES_TWO;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);

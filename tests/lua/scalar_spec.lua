@@ -6,7 +6,7 @@ local util, algebra, matrix = require("util"), require("algebra"), require("matr
 local language, lower, scalar = require("language"), require("lower"), require("scalar")
 local tables, wigner = require("tables"), require("wigner")
 
-local function spin_tables(text, set) return util.attempt(tables.of, "m.lua", text, set, 1, false, true) end
+local function spin_tables(text, set) return util.attempt(tables.of, "m.lua", text, set, false, true) end
 
 -- Both variants of a model text.
 local function both(text, set)
