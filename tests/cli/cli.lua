@@ -905,32 +905,7 @@ for _, case in ipairs {
     { "plan --method ed heisenberg --sites 16 --charge Sz=0 --solver full", "12870 states; at most 10000" },
     { "dmrg heisenberg --sites 8 --charge Sz=0 --measure 'overlap(e.h5)'", "holds no state" },
     { "dmrg heisenberg --sites 8 --charge scan --measure Sz -o none", "give --output" },
-    { "dmrg heisenberg --sites 6 --charge Sz=0 --order 1,2", "--order: 2 sites are listed" },
-    { "dmrg heisenberg --lattice moebius:4x4", "--lattice: lattice \"moebius:4x4\" is unknown" },
-    { "dmrg heisenberg --sites 1 --charge Sz=0", "--sites: lattice chain has 1 site" },
-    { "ed heisenberg --sites 8 --charge Sz=0 --measure Q", "--measure 'Q'" },
-    { "ed heisenberg --sites 8 --charge Sz=0 --basis 32767", "from 3 to 32766" },
-    { "ed hubbard --lattice ladder:7x2 --charge N_up=7 --charge N_dn=7 --solver davidson --basis 30000 -o none", "this machine has" },
 } do refused(case[1], case[2], case.raw) end
-
--- A wrong value is told behind the name of its option, as it is typed.
-do
-    local begun = { dmrg = "dmrg heisenberg --sites 6 --charge Sz=0 --max-products 9", ed = "ed heisenberg --sites 6 --charge Sz=0",
-        ci = "ci dimer.fcidump", plan = "plan heisenberg --sites 6 --charge Sz=0" }
-    for name, line in pairs(begun) do
-        local unnamed, n = {}, 0
-        for option in select(2, run(name .. " --help")):gmatch "\n  [ %-][ %a]..(%-%-[%l-]+) %u" do
-            if option ~= "--output" then -- may be anything
-                local status, _, err = run(("%s %s @wrong"):format(line, option))
-                if status ~= 0 and not (status == 2 and err:find(option, 1, true) and select(2, err:gsub("\n", "")) == 1) then
-                    unnamed[#unnamed + 1] = option .. ": " .. err
-                end
-                n = n + 1
-            end
-        end
-        ok(n > 20 and #unnamed == 0, "wrong values of " .. name .. " are told by their option", n, table.concat(unnamed))
-    end
-end
 
 do
     local whole = slurp(at "a.h5")
