@@ -18,7 +18,7 @@
 int kl_dmrgrun_starts_from_file(const kl_options *o)
 {
     if (o->molecule) return o->start != NULL;
-    return o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0;
+    return kl_start_of(o->start, NULL) == KL_START_FILE;
 }
 
 int kl_dmrgrun_manifold(const kl_dmrg_result *d)

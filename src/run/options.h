@@ -182,4 +182,15 @@ size_t kl_split_name(const char *text);
 /* A lower layer's message about the value of an option, behind the option's name as it is typed. */
 kl_status kl_option_says(const char *option, kl_status st, kl_err *err) KL_MUST_CHECK;
 
+/* What --start says. */
+typedef enum kl_start {
+    KL_START_NONE, /* there is none */
+    KL_START_NEEL,
+    KL_START_PRODUCT,
+    KL_START_PATH,
+    KL_START_FILE
+} kl_start;
+/* *list: NULL, or what stands behind the colon. */
+kl_start kl_start_of(const char *text, const char **list);
+
 #endif

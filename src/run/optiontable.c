@@ -172,8 +172,9 @@ const kl_option_row kl_option_table[] = {
     TEXT("start", 0, "FILE", RUN, B(DMRG_MOLECULE), start, FILE,
          "RESULT.h5 of the same orbitals in the same order (the reference, noise opening what it lacks)"),
     TEXT("start", 0, "WHAT", RUN, B(DMRG), start, START,
-         "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other "
-         "parameters are welcome"),
+         "neel, product:STATE,STATE,... (repeated along the lattice), with S path:SPIN,SPIN,... (of the part "
+         "left of each cut, from S to 0: path:0,1/2; behind a colon repeated), or RESULT.h5: another m or "
+         "other parameters are welcome"),
     TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG), sweep_parameter, SWEEP,
          "one run for each value (or NAME=a,b,...), each starting from the state before"),
     LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
