@@ -9,9 +9,11 @@ local molecule = kit.quote(kit.absolute(arg[2]))
 
 -- Of every command the options that take a value; one that may be anything is no matter.
 for name, begun in pairs {
-    dmrg = "dmrg heisenberg --sites 6 --charge Sz=0 -o none", ed = "ed heisenberg --sites 6 --charge Sz=0 -o none",
+    dmrg = "dmrg heisenberg --sites 6 --charge Sz=0 -o none",
+    ed = "ed heisenberg --sites 6 --charge Sz=0 -o none",
     ci = "ci " .. molecule, ["dmrg of a molecule"] = "dmrg " .. molecule .. " -o none",
-    plan = "plan heisenberg --sites 6 --charge Sz=0", growth = "growth heisenberg --sites 4 --charge Sz=0 --m 4",
+    plan = "plan heisenberg --sites 6 --charge Sz=0",
+    growth = "growth heisenberg --sites 4 --charge Sz=0 --m 4",
     measure = "measure nothing.h5 --measure Sz", plot = "plot nothing.h5",
 } do
     local unnamed, n = {}, 0
@@ -36,7 +38,7 @@ for _, case in ipairs {
     { "dmrg --resume nothing.h5", "--resume: nothing.h5" },
     { "ci " .. molecule .. " --reference 22", "--reference '22'" },
     { "ed heisenberg --sites 8 --charge Sz=0 --basis 32767", "from 3 to 32766" },
-    { "ed hubbard --lattice ladder:7x2 --charge N_up=7 --charge N_dn=7 --solver davidson --basis 30000 -o none",
+    { "ed hubbard --lattice ladder:7x2 --charge N_up=7 --charge N_dn=7 --solver davidson --basis 30000",
         "this machine has" },
     { "ed " .. molecule, "begins with &FCI" }, { "models " .. molecule, "begins with &FCI" },
 } do kit.refused(case[1], case[2]) end
