@@ -1,5 +1,6 @@
 -- Keeps lines, files, functions and lists of parameters short in src/, include/, offload/, cuda/, mpi/,
--- gen/, templates/ and tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part of it.
+-- gen/, templates/ and tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part
+-- of it.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/limits.lua [ROOT]; prints TAP, exits 1 on a failure.
 
