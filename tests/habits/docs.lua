@@ -13,8 +13,8 @@ local function read(path)
     return text
 end
 
-local documents = { "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md", "tests/data/README.md",
-    "tests/habits/TRAPS.md" }
+local documents = { "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md",
+    "tests/data/README.md", "tests/habits/TRAPS.md" }
 local pipe = assert(io.popen(("ls -1 '%s'/docs/*.md"):format(root)))
 for path in pipe:lines() do documents[#documents + 1] = "docs/" .. path:match "[^/]+$" end
 pipe:close()
@@ -57,7 +57,8 @@ for _, document in ipairs(documents) do
     for target, anchor in text:gmatch "%]%(([^)#%s]*)#([^)%s]+)%)" do
         local there = target == "" and text or not target:match "^%a+:" and read(folder .. target)
         if there and not anchors_of(there)[anchor] then
-            faults[#faults + 1] = ("%s links to #%s of %s, which is not there"):format(document, anchor, target)
+            local line = "%s links to #%s of %s, which is not there"
+            faults[#faults + 1] = line:format(document, anchor, target)
         end
     end
     for path in text:gmatch "`([%w_]+/[%w_/.%-]+)`" do
