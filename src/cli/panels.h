@@ -5,12 +5,12 @@
 #include "cli/figure.h"
 #include "io/result.h"
 
-/* Of one result: convergence, entropies with the central charge, levels, spectra, thermodynamics, profiles, maps,
-   correlations and their decay, structure factors. f borrows what r holds of the lattice. */
+/* Of one result: convergence, entropies with the central charge, levels, spectra, thermodynamics, profiles,
+   maps, correlations and their decay, structure factors. f borrows what r holds of the lattice. */
 kl_status kl_panels_one(const kl_result *r, kl_figure *f, kl_err *err) KL_MUST_CHECK;
 
-/* Of several: what they share, one curve each; where sizes differ, energies and gaps against the size with their
-   limits; where one parameter differs, energies and averages against it. */
+/* Of several: what they share, one curve each; where sizes differ, energies and gaps against the size with
+   their limits; where one parameter differs, energies and averages against it. */
 kl_status kl_panels_many(int n, kl_result *const *r, const char *const *path, kl_figure *f,
                          kl_err *err) KL_MUST_CHECK;
 
@@ -22,8 +22,8 @@ int kl_panels_line(const kl_result *r);
 void kl_panels_pretty(const char *op, char *out, size_t size);
 /* "<n> by site", "<Sz_i Sz_j>" of a measured name. */
 void kl_panels_title(const kl_result *r, const kl_measured *m, char *out, size_t size);
-/* How a correlation falls off with the distance: at the middle of a chain, all around a ring, along the rows of
-   a lattice with places. At most `most' values; returns how many. */
+/* How a correlation falls off with the distance: at the middle of a chain, all around a ring, along the rows
+   of a lattice with places. At most `most' values; returns how many. */
 int kl_panels_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value);
 /* Entropies by cut; NULL: none are told. */
 const double *kl_panels_entropy(const kl_result *r);

@@ -59,7 +59,8 @@ do
         panel(doc, "entropy").note, err)
     -- density correlations of free fermions fall off as r^-2
     local power, off = panel(doc, "both axes").note:match "exponent ([%d.]+) ± ([%d.]+)"
-    ok(near(tonumber(power), 2, math.max(tonumber(off) or 0, 0.1)) and tonumber(off) < 0.5, "their density correlations fall off by a power", panel(doc, "both axes").note)
+    ok(near(tonumber(power), 2, math.max(tonumber(off) or 0, 0.1)) and tonumber(off) < 0.5,
+        "their density correlations fall off by a power", panel(doc, "both axes").note)
     local spin = panel(doc, "by site").series[1]
     ok(spin and #spin.y == 64 and spin.y[7] == 0, "noise is drawn as nothing")
     local status, out = run "plot xx.h5 --csv xx.csv"
