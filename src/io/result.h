@@ -5,13 +5,15 @@
 #define KL_RESULT_H
 #include "dmrg/dmrg.h"
 
+enum { KL_RESULT_RANK = 4 }; /* indices of an array at most, in all files */
+
 /* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without
    leading slash ("local/Sz"). */
 typedef struct kl_measured {
     char *name;
     char *note; /* what it is, a line; may be NULL */
-    int rank; /* 0..3 */
-    int64_t shape[3];
+    int rank; /* 0..KL_RESULT_RANK */
+    int64_t shape[KL_RESULT_RANK];
     double *data;
 } kl_measured;
 
