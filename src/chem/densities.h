@@ -12,8 +12,8 @@ typedef struct kl_densities kl_densities;
 kl_status kl_densities_create(const kl_molecule *m, int two, kl_densities **out, kl_err *err) KL_MUST_CHECK;
 void kl_densities_destroy(kl_densities **d);
 
-/* The strings, one of each adjoint pair, coefficients 1: what kl_measure_terms takes. `value` below is what it
-   gives. Real wavefunctions of one charge sector only. */
+/* The strings, one of each adjoint pair, coefficients 1: what kl_measure_terms takes. `value` below is what
+   it gives. Real wavefunctions of one charge sector only. */
 const kl_terms *kl_densities_terms(const kl_densities *d);
 
 /* up, dn[norb][norb] = <c+_p c_q>. */

@@ -51,8 +51,8 @@ kl_status kl_measure_string_product(kl_measure *m, const kl_lattice *lat, int n,
 kl_status kl_measure_terms(kl_measure *m, const kl_terms *t, double *value, kl_err *err) KL_MUST_CHECK;
 
 /* The *n <= most product states of the largest amplitudes, falling in size: state[most][nsite],
-   amplitude[most], of site bases multiplied in DMRG order. Fewer, where there are no more or they are too many
-   alike to be found. */
+   amplitude[most], of site bases multiplied in DMRG order. Fewer, where there are no more, or too many
+   alike to be told apart. */
 kl_status kl_measure_leading(kl_measure *m, int most, int *state, double *amplitude, int *n,
                              kl_err *err) KL_MUST_CHECK;
 

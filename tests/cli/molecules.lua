@@ -52,11 +52,13 @@ ok(near(up - dn, 2, 1e-9) and near(told(doc, "s2"), 2, 1e-7),
    "O2: traces of both spins, and S^2 of a triplet", up, dn, told(doc, "s2"))
 -- leading determinants as ci names them, and two-body density matrices
 _, doc = kit.energy("ci o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --space full")
-_, mine = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --two-body --accuracy 1e-11 -o o2.h5" .. T)
+_, mine = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --two-body --accuracy 1e-11 "
+                     .. "-o o2.h5" .. T)
 local names = mine.measurements["molecule/leading_coefficients"].note
 for k, x in ipairs(doc and doc.states[1].leading or {}) do
     if k > 2 then break end -- those that follow are degenerate, in any order
-    ok(near(told(mine, "leading_coefficients")[k], x.coefficient, 1e-6) and names:find(x.determinant, 1, true),
+    local have = told(mine, "leading_coefficients")[k]
+    ok(near(have, x.coefficient, 1e-6) and names:find(x.determinant, 1, true),
        "determinant " .. k .. " is full CI's", names, x)
 end
 ok(near(told(mine, "energy_of_densities"), mine.energy, 1e-9), "density matrices make the energy",
@@ -68,7 +70,7 @@ for p = 1, 10 do
         bent = math.max(bent, math.abs(both[p][r][2][8] - both[r][p][8][2]))
     end
 end
-ok(near(pairs_of, 16 * 15, 1e-8) and bent < 1e-14, "their trace is that of all pairs, and they are symmetric",
+ok(near(pairs_of, 16 * 15, 1e-8) and bent < 1e-14, "the trace is that of all pairs, and they are symmetric",
    pairs_of, bent)
 if os.execute "command -v gnuplot >/dev/null" then
     local drawn, said = run "plot o2.h5"
