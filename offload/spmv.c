@@ -243,13 +243,13 @@ static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, in
 
 kl_spmachine kl_offload_spmachine(const kl_offload *self)
 {
+    /* from sm_90 on, where bulk copies are; older GPUs take the ways that need neither */
+    enum { SHARED_BYTES = 227 << 10 };
     return (kl_spmachine){.warps = self->tensor, .nblock = self->nsm, .shared_bytes = SHARED_BYTES};
 }
 
 kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)
 {
-    /* from sm_90 on, where bulk copies are; older GPUs take the ways that need neither */
-    enum { SHARED_BYTES = 227 << 10 };
     const kl_offload *const self = ex->self;
     const kl_spmachine machine = kl_offload_spmachine(self);
     if (s->m->nrow > INT_MAX)

@@ -140,9 +140,9 @@ double kl_ci_connected(int norb, int nalpha, int nbeta);
    non-zeros. */
 typedef struct kl_ci_size {
     int norb, nalpha, nbeta; /* active ones */
-    double connected[8];     /* non-zeros of a row */
+    double connected[8]; /* non-zeros of a row */
     double ndet[8];
-    double vector_bytes[8];  /* of the solver */
+    double vector_bytes[8]; /* of the solver */
 } kl_ci_size;
 kl_status kl_ci_measure(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_size *out, kl_err *err) KL_MUST_CHECK;
 /* 1: products without a stored matrix. */

@@ -39,7 +39,8 @@ int kl_ci_is_direct(const kl_ci_opts *o)
 double kl_ci_connected(int norb, int nalpha, int nbeta)
 {
     const double a = (double)nalpha * (norb - nalpha), b = (double)nbeta * (norb - nbeta);
-    const double aa = a * (nalpha - 1) * (norb - nalpha - 1) / 4, bb = b * (nbeta - 1) * (norb - nbeta - 1) / 4;
+    const double aa = a * (nalpha - 1) * (norb - nalpha - 1) / 4,
+                 bb = b * (nbeta - 1) * (norb - nbeta - 1) / 4;
     return 1 + a + b + a * b + aa + bb;
 }
 

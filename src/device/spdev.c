@@ -19,10 +19,10 @@ enum {
 
 /* ---------------------------------------------------------------- choice */
 
-/* Figures of one H200 and 16 cores, where this machine was not measured. Short rows go by TILES (0.353 instead
-   of 0.735 ms for 91 million non-zeros), long ones of a short x by PACKED (0.078 instead of 0.098 ms for 31
-   million); long rows of a long x come as fast by a warp each (N2 with seven-fold excitations: 2.6 ms, TILES
-   2.7). */
+/* Figures of one H200 and 16 cores, where this machine was not measured. Short rows go by TILES (0.353
+   instead of 0.735 ms for 91 million non-zeros), long ones of a short x by PACKED (0.078 instead of 0.098 ms
+   for 31 million); long rows of a long x come as fast by a warp each (N2 with seven-fold excitations: 2.6 ms,
+   TILES 2.7). */
 static const kl_layout_cost elsewhere[2] = {{50000, 4.2}, {28000, 0.6}};
 
 kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread,
@@ -544,10 +544,9 @@ out:
 kl_status kl_spdev_prepare(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err)
 {
     const kl_spmat *const m = s->m;
-    const kl_spway way =
-        s->way == KL_SPWAY_AUTO
-            ? kl_spway_choose(machine, m, s->products, ex->nthread, ex->layout, &s->pays)
-            : s->way;
+    const kl_spway way = s->way == KL_SPWAY_AUTO
+                             ? kl_spway_choose(machine, m, s->products, ex->nthread, ex->layout, &s->pays)
+                             : s->way;
     const int rows = m->format == KL_SP_CSR || m->format == KL_SP_HYBRID;
     const int known = way == KL_SPWAY_THREAD  ? !rows || machine->warps == 0
                       : machine->warps == 0   ? 0

@@ -10,9 +10,9 @@
 const char *const kl_projection_name[KL_NPROJECTION] = {"auto",      "grouped", "4streams", "concat",
                                                         "nostreams", "library", "nostorage"};
 /* ORDER KL_OP */
-const char *const kl_op_name[KL_NOP] = {"copy",   "y = a x + b y", "precondition",     "V^T x",
-                                        "V y",    "fused step",    "list of products", "Kronecker sum",
-                                        "sparse A x", "full CI", "upload", "download"};
+const char *const kl_op_name[KL_NOP] = {"copy",       "y = a x + b y", "precondition",     "V^T x",
+                                        "V y",        "fused step",    "list of products", "Kronecker sum",
+                                        "sparse A x", "full CI",       "upload",           "download"};
 
 const char *const kl_way_name[KL_NWAY] = {"own", "shared", "gemv", "gemm", "read"}; /* ORDER KL_WAY */
 

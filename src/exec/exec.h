@@ -97,7 +97,7 @@ typedef struct kl_call {
     int nvec, nout; /* DOTS, COMBINE: width of V; FUSE: vectors read, and written */
     const kl_batch *batch; /* BATCH: a closed list, prepared or not, its operands anywhere */
     const kl_spmat *matrix; /* SPMV: its sizes and format; it may have no arrays yet */
-    int64_t products;       /* SPMV: how many vectors it will be multiplied with */
+    int64_t products; /* SPMV: how many vectors it will be multiplied with */
 } kl_call;
 
 /* Who takes a call, by which kernel, and why. */

@@ -246,12 +246,13 @@ static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK
     for (int g = 0; g < MOST_WORK; g++) {
         const double ndet = size.ndet[g], nonzeros = ndet * size.connected[g];
         if (!(ndet > 0)) continue;
-        work[(*n)++] = (kl_work){.what = direct ? KL_TIMED_SIGMA : KL_TIMED_SPMV,
-                                 .size = fmax(direct ? ndet : nonzeros / KL_OPTIME_ROW, 1),
-                                 .scale = direct ? size.connected[g] / kl_optime_connected((int64_t)fmin(ndet, 1e12)) : 1,
-                                 .n = ndet,
-                                 .products = KL_CISECTOR_PRODUCTS * (double)x->opts.nroot,
-                                 .bytes = size.vector_bytes[g] + (direct ? 0 : 12 * nonzeros)};
+        work[(*n)++] = (kl_work){
+            .what = direct ? KL_TIMED_SIGMA : KL_TIMED_SPMV,
+            .size = fmax(direct ? ndet : nonzeros / (int)KL_OPTIME_ROW, 1),
+            .scale = direct ? size.connected[g] / kl_optime_connected((int64_t)fmin(ndet, 1e12)) : 1,
+            .n = ndet,
+            .products = (double)(KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot),
+            .bytes = size.vector_bytes[g] + (direct ? 0 : 12 * nonzeros)};
     }
 out:
     return st;

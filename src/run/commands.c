@@ -173,7 +173,7 @@ kl_commands kl_commands_taken(kl_command command)
 {
     if (command != KL_CMD_RUN) return KL_BIT(command);
     kl_commands bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
-                    KL_BIT(KL_CMD_PLAN_MOLECULE);
+                       KL_BIT(KL_CMD_PLAN_MOLECULE);
     for (int i = 0; i < KL_NJOB_COMMAND; i++) bits |= KL_BIT(kl_job_command[i]);
     return bits;
 }

@@ -375,13 +375,13 @@ out:
 /* Products with H in a sector, about: what runs were seen to take. */
 static double products(const kl_options *o, const kl_ed_plan *p, int nstate)
 {
-    enum { LANCZOS = 100, BLOCK = 60, LEVELS = 200, SAMPLES = 20, STEPS = 100 };
-    const double steps = o->steps > 0 ? (double)o->steps : o->temperatures != NULL ? STEPS : LEVELS;
+    const double lanczos = 100, block = 60, levels = 200, some_samples = 20, some_steps = 100;
+    const double steps = o->steps > 0 ? (double)o->steps : o->temperatures != NULL ? some_steps : levels;
     if (o->temperatures != NULL)
-        return (o->samples > 0 ? (double)o->samples : SAMPLES) * fmin(steps, p->size.dim);
+        return (o->samples > 0 ? (double)o->samples : some_samples) * fmin(steps, p->size.dim);
     if (p->solver == KL_ED_FULL) return 0;
-    const double levels = nstate == 1 ? LANCZOS : BLOCK * (double)(nstate + KL_ED_GUARDS);
-    return levels + (double)o->spectral.n * fmin(steps, p->size.dim);
+    const double states = nstate == 1 ? lanczos : block * (nstate + (int)KL_ED_GUARDS);
+    return states + (double)o->spectral.n * fmin(steps, p->size.dim);
 }
 
 /* What the sectors of t come to: [*n], to be freed. */
@@ -404,7 +404,7 @@ static kl_status find_work(const kl_task *t, int64_t *n, kl_work **out, kl_err *
                                &p, err));
         const double nonzeros = stored ? p.size.n * p.row_nonzeros : 0;
         *w = (kl_work){.what = stored ? KL_TIMED_SPMV : KL_TIMED_KRON,
-                       .size = fmax(stored ? nonzeros / KL_OPTIME_ROW : p.size.n, 1),
+                       .size = fmax(stored ? nonzeros / (int)KL_OPTIME_ROW : p.size.n, 1),
                        .scale = stored ? 1 : p.slower,
                        .n = fmax(p.size.n, 1),
                        .products = products(o, &p, opts.nstate),

@@ -21,20 +21,20 @@
 #include <string.h>
 
 /* ORDER KL_TIMED */
-const char *const kl_timed_name[KL_NTIMED] = {
-    "copy",       "axpy",        "V^T x, 20 columns", "V y, 20 columns", "10 products of 6 vectors",
-    "sparse A x", "64 products", "8 eigenproblems",   "2 sweeps of DMRG",
-    "H x, ED",    "H x, full CI", "sparse A brought"};
+const char *const kl_timed_name[KL_NTIMED] = {"copy",
+                                              "axpy",
+                                              "V^T x, 20 columns",
+                                              "V y, 20 columns",
+                                              "10 products of 6 vectors",
+                                              "sparse A x",
+                                              "64 products",
+                                              "8 eigenproblems",
+                                              "2 sweeps of DMRG",
+                                              "H x, ED",
+                                              "H x, full CI",
+                                              "sparse A brought"};
 
-enum {
-    WIDTH = 20,
-    FUSED = 6,
-    FUSED_PAIRS = 10,
-    NPRODUCT = 64,
-    NMATRIX = 8,
-    RUNS = 7,
-    LONG_RUNS = 3
-};
+enum { WIDTH = 20, FUSED = 6, FUSED_PAIRS = 10, NPRODUCT = 64, NMATRIX = 8, RUNS = 7, LONG_RUNS = 3 };
 #define LONG 0.1 /* seconds: of what takes longer, fewer runs will do */
 
 static const int fused_pair[FUSED_PAIRS][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 1},
@@ -594,7 +594,7 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
     if (what == KL_TIMED_SPMV || what == KL_TIMED_BRING) {
         KL_TRY(make_matrix(size, size < KL_OPTIME_ROW ? size : KL_OPTIME_ROW, &seed, &o->matrix, err));
         o->bytes = (double)kl_spmv_bytes(o->matrix, 1);
-        o->flop = 2 * n * fmin(n, KL_OPTIME_ROW);
+        o->flop = 2 * n * fmin(n, (int)KL_OPTIME_ROW);
     }
     KL_TRY(kl_alloc(&p, 1, KL_MEM_WORK, err));
     p->o = o, p->ex = host;

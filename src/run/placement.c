@@ -163,8 +163,9 @@ static kl_exec *open_with_room(kl_placement *p, int which, double need, int meas
                          : which == CUDA ? kl_exec_open_cuda(&ex, &reason)
                                          : kl_exec_open_offload(0, &ex, &reason);
     if (st != KL_OK) {
-        snprintf(p->why, sizeof p->why, "host: the tune table says %s, measured on '%.50s', and here is %.90s",
-                 kl_tune_exec[which], p->table.where[which], reason.text);
+        snprintf(p->why, sizeof p->why,
+                 "host: the tune table says %s, measured on '%.50s', and here is %.90s", kl_tune_exec[which],
+                 p->table.where[which], reason.text);
         return NULL;
     }
     ex->most_bytes = p->device_memory;

@@ -21,14 +21,13 @@
 const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
 
 /* One word an operation. ORDER KL_TIMED */
-static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots",  "combine", "fuse",
-                                            "spmv", "list", "eigen", "sweep", "kron",
-                                            "sigma", "bring"};
+static const char *const word[KL_NTIMED] = {"copy", "axpy",  "dots",  "combine", "fuse",  "spmv",
+                                            "list", "eigen", "sweep", "kron",    "sigma", "bring"};
 
 /* The operation that is timed; KL_NOP: none alone. ORDER KL_TIMED */
-static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE,
-                                          KL_OP_SPMV, KL_OP_BATCH, KL_NOP,     KL_NOP,       KL_OP_KRON,
-                                          KL_OP_SIGMA, KL_NOP};
+static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS,  KL_OP_COMBINE,
+                                          KL_OP_FUSE, KL_OP_SPMV,  KL_OP_BATCH, KL_NOP,
+                                          KL_NOP,     KL_OP_KRON,  KL_OP_SIGMA, KL_NOP};
 
 /* Matrices whose layout was measured. */
 static const char *const row_length[2] = {"short-rows", "long-rows"};
@@ -201,8 +200,8 @@ static kl_status read_line(kl_tune *t, const char *line, int number, kl_err *err
     if (strncmp(line, "projection ", 11) == 0) return read_projection(t, line, number, err);
     if (strncmp(line, "opening ", 8) == 0) return read_opening(t, line, number, err);
     if (strncmp(line, "layout ", 7) == 0) return read_layout(t, line, number, err);
-    if (t->n == KL_TUNE_MOST || sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0],
-                                       &r.seconds[1], &r.seconds[2]) != 5)
+    if (t->n == KL_TUNE_MOST ||
+        sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0], &r.seconds[1], &r.seconds[2]) != 5)
         return refuse_line(t, line, number, "measurement", err);
     while (k < KL_NTIMED && strcmp(word[k], what) != 0) k++;
     int bad = k == KL_NTIMED || size < 1 || size > MOST_SIZE; /* 0 seconds: not measured there */
@@ -286,8 +285,7 @@ double kl_tune_seconds(const kl_tune *t, kl_timed what, double size, int exec)
     if (!below) return above->seconds[exec];
     if (!above) return below->seconds[exec] * size / (double)below->size;
     if (above->size == below->size) return below->seconds[exec];
-    const double part =
-        log(size / (double)below->size) / log((double)above->size / (double)below->size);
+    const double part = log(size / (double)below->size) / log((double)above->size / (double)below->size);
     return below->seconds[exec] * pow(above->seconds[exec] / below->seconds[exec], part);
 }
 

@@ -96,10 +96,9 @@ static void test_table(void **state)
     expect_true(kl_tune_of(&(kl_call){.op = KL_OP_SPMV, .n = 10, .matrix = &matrix}, &what, &size) &&
                 what == KL_TIMED_SPMV && size == 7);
     expect_true(!kl_tune_of(&(kl_call){.op = KL_OP_UPLOAD, .n = 5}, &what, &size));
-    static const char *const wrong[] = {"nonsense 12", "sweep 100 inf 1 1", "sweep 100 1 -1 1",
-                                        "sweep 100 1 nan 1",  "opening nowhere 1",
-                                        "opening cuda -1",    "layout cuda wide-rows 1 1",
-                                        "layout cuda short-rows 0 1"};
+    static const char *const wrong[] = {
+        "nonsense 12",       "sweep 100 inf 1 1", "sweep 100 1 -1 1",          "sweep 100 1 nan 1",
+        "opening nowhere 1", "opening cuda -1",   "layout cuda wide-rows 1 1", "layout cuda short-rows 0 1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         expect_ok(kl_tune_write(&t, path, &err), err);
         FILE *const f = fopen(path, "a");
@@ -149,10 +148,10 @@ static kl_tune machine(void)
         kl_timed what;
         int64_t size;
         double host, cuda;
-    } row[] = {{KL_TIMED_KRON, 1000, 1e-6, 1e-5},   {KL_TIMED_KRON, 1000000, 1e-2, 1e-3},
-               {KL_TIMED_FUSE, 1000, 1e-6, 1e-5},   {KL_TIMED_FUSE, 1000000, 1e-3, 1e-4},
-               {KL_TIMED_SPMV, 1000, 1e-5, 1e-5},   {KL_TIMED_SPMV, 1000000, 1e-2, 1e-3},
-               {KL_TIMED_BRING, 1000, 1e-5, 1e-3},  {KL_TIMED_BRING, 1000000, 1e-4, 0.4}};
+    } row[] = {{KL_TIMED_KRON, 1000, 1e-6, 1e-5},  {KL_TIMED_KRON, 1000000, 1e-2, 1e-3},
+               {KL_TIMED_FUSE, 1000, 1e-6, 1e-5},  {KL_TIMED_FUSE, 1000000, 1e-3, 1e-4},
+               {KL_TIMED_SPMV, 1000, 1e-5, 1e-5},  {KL_TIMED_SPMV, 1000000, 1e-2, 1e-3},
+               {KL_TIMED_BRING, 1000, 1e-5, 1e-3}, {KL_TIMED_BRING, 1000000, 1e-4, 0.4}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         t.row[t.n++] =
             (kl_tune_row){.what = row[i].what, .size = row[i].size, .seconds = {row[i].host, 0, row[i].cuda}};
@@ -183,7 +182,8 @@ static void test_seconds(void **state)
     double sum[KL_WORK_TIMES];
     kl_work_seconds(&t, 2, both, sum);
     expect_near(sum[2], 0.5 + 100 * (2e-3 + 1e-4) + 10 * (1e-3 + 1e-5) + 0.4, 1e-12);
-    kl_work_seconds(&t, 1, &(kl_work){.what = KL_TIMED_SIGMA, .size = 5, .scale = 1, .n = 5, .products = 1}, s);
+    kl_work_seconds(&t, 1, &(kl_work){.what = KL_TIMED_SIGMA, .size = 5, .scale = 1, .n = 5, .products = 1},
+                    s);
     expect_true(isnan(s[0]) && isnan(s[2]));
 }
 
@@ -214,10 +214,12 @@ static void test_placement(void **state)
     const kl_work tiny = {.what = KL_TIMED_KRON, .size = 100, .scale = 1, .n = 100, .products = 100};
     expect_placed(tiny, "no tune table");
     expect_ok(kl_tune_write(&t, path, &err), err);
-    expect_placed(tiny, "host: some 100 products with H and what belongs to them take host 0.0003 s cuda 0.502 s");
+    expect_placed(tiny,
+                  "host: some 100 products with H and what belongs to them take host 0.0003 s cuda 0.502 s");
     kl_work large = tiny;
     large.size = large.n = 1e7;
-    expect_placed(large, "host: the tune table says cuda, measured on 'a device'"); /* here is none, or another */
+    expect_placed(large,
+                  "host: the tune table says cuda, measured on 'a device'"); /* here is none, or another */
     large.bytes = 1e18;
     expect_placed(large, "host: no device has the");
     large.bytes = 0, large.what = KL_TIMED_SIGMA;
