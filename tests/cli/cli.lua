@@ -95,11 +95,12 @@ do
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K explain heisenberg --sites 12 --charge Sz=0 --method ed"
     ok(status == 0 and out:find "auto: host: some 100 products with H .* take host [%d.e-]+ s by the tune"
         and out:find "measured: kron 4900: host", "explain --method ed by the tune table", out)
-    local h2o = absolute(arg[0]):match "^(.*)/cli/" .. "/data/h2o-631g-fc.fcidump"
-    status, out = shell("KRONLAT_CACHE=$PWD/cache $K explain --method ci " .. h2o .. " --space full --irrep 1")
+    local h2o = "KRONLAT_CACHE=$PWD/cache $K explain --method ci " .. absolute(arg[0]):match "^(.*)/cli/"
+        .. "/data/h2o-631g-fc.fcidump"
+    status, out = shell(h2o .. " --space full --irrep 1")
     ok(status == 0 and out:find "products with H" and out:find "y = H x +61441 determinants +host"
         and out:find "measured: sigma 63504: host", "explain --method ci", out)
-    status, out = shell("KRONLAT_CACHE=$PWD/cache $K explain --method ci " .. h2o .. " --json")
+    status, out = shell(h2o .. " --json")
     told = json(out)
     ok(status == 0 and told and told.operations[1].measured:find "^spmv" and told.space == "cisd"
         and told.chosen:find "^host: some", "explain --method ci in JSON", out)
