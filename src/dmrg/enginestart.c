@@ -10,9 +10,9 @@
 
 static double log_sum(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
 
-/* The logarithm of the number of states with the charges of entry i: of multiplets those of this spin or more,
-   each of which has one such component; without a total spin the ways alone. *next: the same from the next
-   spin on. */
+/* The logarithm of the number of states with the charges of entry i: of multiplets those of at least this
+   spin, each of which has one such component; without a total spin the ways alone. *next: the same from the
+   next spin on. */
 static double log_states(const kl_model *m, const kl_reach *r, int64_t i, double *next)
 {
     const int spin = kl_model_spin(m);
