@@ -40,6 +40,7 @@
 #include "base/atomicfile.h"
 #include "cli/planrun.h"
 #include "cli/plot.h"
+#include "cli/plottable.h"
 #include "cli/rankscli.h"
 #include "cli/report.h"
 #include "run/runfile.h"
@@ -115,12 +116,16 @@ static kl_status command_plot(const kl_options *o, kl_err *err)
     if (o->output != NULL) snprintf(path, sizeof(path), "%s", o->output);
     else {
         const size_t length = strlen(o->file);
-        const int cut = length > 3 && strcmp(o->file + length - 3, ".h5") == 0 ? 3 : 0;
+        const int table = kl_plottable_is(o->file);
+        const int cut = table ? 4 : length > 3 && strcmp(o->file + length - 3, ".h5") == 0 ? 3 : 0;
         snprintf(path, sizeof(path), "%.*s.svg", (int)(length - (size_t)cut), o->file);
     }
     KL_TRY(kl_outputs_check(o, NULL, err));
-    KL_TRY(kl_result_read(o->file, &r, err));
-    KL_TRY(kl_plot_result(r, path, err));
+    if (kl_plottable_is(o->file)) KL_TRY(kl_plottable_run(o->file, path, err));
+    else {
+        KL_TRY(kl_result_read(o->file, &r, err));
+        KL_TRY(kl_plot_result(r, path, err));
+    }
     printf("%s\n", path);
 out:
     kl_result_destroy(&r);

@@ -541,14 +541,13 @@ static kl_status listed_order(const kl_lattice *lat, const char *how, int *order
         snprintf(part, sizeof part, "%.*s", (int)(len < 31 ? len : 31), p);
         if (!kl_parse_int(part, &site) || site < 0 || site >= lat->nsite) {
             st = kl_fail(err, KL_EINPUT,
-                         "order: entry %d is \"%s\"; allowed are column, snake, fiedler or all sites 0 to %d "
+                         "entry %d is \"%s\"; allowed are column, snake, fiedler or all sites 0 to %d "
                          "once, such as 0,2,1",
                          n + 1, part, lat->nsite - 1);
             goto out;
         }
         if (seen[site]) {
-            st = kl_fail(err, KL_EINPUT,
-                         "order: site %lld occurs twice; each of the sites 0 to %d must occur once",
+            st = kl_fail(err, KL_EINPUT, "site %lld occurs twice; each of the sites 0 to %d must occur once",
                          (long long)site, lat->nsite - 1);
             goto out;
         }
@@ -558,7 +557,7 @@ static kl_status listed_order(const kl_lattice *lat, const char *how, int *order
         p += strspn(p, ", ");
     }
     if (n != lat->nsite)
-        st = kl_fail(err, KL_EINPUT, "order: %d sites are listed; the lattice has %d", n, lat->nsite);
+        st = kl_fail(err, KL_EINPUT, "%d sites are listed; the lattice has %d", n, lat->nsite);
 out:
     kl_free(&seen);
     return st;

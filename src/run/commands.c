@@ -93,10 +93,11 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  overlap(OTHER.h5)      with the states in another result"},
     {"show", KL_SUBJECT_FILE, "RESULT.h5", "Print what a result file holds.",
      "Example:\n  kronlat show hubbard.h5 --json"},
-    {"plot", KL_SUBJECT_FILE, "RESULT.h5",
-     "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles.",
+    {"plot", KL_SUBJECT_FILE, "RESULT.h5|TABLE.csv",
+     "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles; or a table.",
      "Example:\n  kronlat plot hubbard.h5 --output hubbard.svg\n\n"
-     "The ending of FILE chooses the format: .svg, .png or .pdf."},
+     "The ending of FILE chooses the format: .svg, .png or .pdf. A table has the columns case, quantity, value "
+     "and unit, as those of docs/performance: a panel for each unit, a line for each case."},
     {"bench", KL_SUBJECT_NONE, "WHAT ...", "Measure speed; every time is told with a checked answer.",
      "Examples:\n"
      "  kronlat bench gemm\n"

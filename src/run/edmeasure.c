@@ -149,9 +149,9 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
     *q = (request){.asked = {.kind = KL_REQUEST_LOCAL}};
     KL_TRY(kl_request_read(text, t->model, t->lat, &q->asked, err));
     if (q->asked.kind == KL_REQUEST_OVERLAP || q->asked.kind == KL_REQUEST_SPECTRUM)
-        KL_TRY(kl_fail(err, KL_EINPUT,
-                       "measure '%.200s': `ed' keeps no state and no spectrum of cuts; `dmrg' measures this",
-                       text));
+        KL_TRY(kl_fail(
+            err, KL_EINPUT,
+            "--measure '%.200s': `ed' keeps no state and no spectrum of cuts; `dmrg' measures this", text));
     KL_TRY(read_parts(t, q, err));
 out:
     if (st != KL_OK) request_clear(t->model, q);

@@ -346,3 +346,8 @@ const char *kl_options_typed(const kl_options *o, const char *const *names)
     }
     return NULL;
 }
+
+kl_status kl_option_says(const char *option, kl_status st, kl_err *err)
+{
+    return st == KL_OK ? KL_OK : kl_fail(err, st, "--%s: %s", option, err != NULL ? err->text : "");
+}

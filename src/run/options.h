@@ -179,6 +179,9 @@ kl_status kl_options_integers(const char *name, const kl_text_list *list, int64_
 /* "NAME=VALUE" -> length of NAME, 0 when there is no "=" or no name. */
 size_t kl_split_name(const char *text);
 
+/* A lower layer's message about the value of an option, behind the option's name as it is typed. */
+kl_status kl_option_says(const char *option, kl_status st, kl_err *err) KL_MUST_CHECK;
+
 /* What --start says. */
 typedef enum kl_start {
     KL_START_NONE, /* there is none */

@@ -222,7 +222,8 @@ const kl_option_row kl_option_table[] = {
            "products with H at every bond at most"),
     NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
            "products with H at most (2000; of more than 16 states 500 for each)"),
-    NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 1000,
+    /* as many as LAPACK diagonalizes (base/dense.c); what the vectors need is told where it is too much */
+    NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 32766,
            "vectors in the eigensolver's basis (20)"),
     CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
            "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"),

@@ -1,5 +1,6 @@
 -- README is short, and what it and the other documents name is there: every relative link, and every path in
--- backticks that looks like a file of this tree.
+-- backticks that looks like a file of this tree. Every picture is shown by a document; every row of
+-- docs/performance/ says by which command, on which card, at which commit and when it was measured.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/docs.lua [ROOT]; prints TAP, exits 1 on a failure.
 local root = arg[1] or "."
@@ -52,6 +53,50 @@ for _, document in ipairs(documents) do
         end
     end
     report(document .. " names what is there", faults)
+end
+
+local function names_in(folder)
+    local list, ls = {}, assert(io.popen(("ls -1 '%s/%s'"):format(root, folder)))
+    for name in ls:lines() do list[#list + 1] = name end
+    ls:close()
+    return list
+end
+for _, name in ipairs(names_in "docs/img") do
+    local shown = false
+    for _, document in ipairs(documents) do
+        shown = shown or read(document):find("img/" .. name .. ")", 1, true) ~= nil
+    end
+    report("docs/img/" .. name .. " is shown", shown and {} or { "no document shows it" })
+end
+
+-- Fields of a line of CSV.
+local function fields_of(line)
+    local fields, rest = {}, line .. ","
+    while rest ~= "" do
+        local quoted, behind = rest:match '^"(.-)",(.*)$'
+        local plain, after = rest:match "^([^,]*),(.*)$"
+        fields[#fields + 1], rest = quoted or plain, quoted and behind or after
+    end
+    return fields
+end
+local common = "case quantity value unit command card commit date"
+for _, name in ipairs(names_in "docs/performance") do
+    local faults, head = {}, nil
+    for line in read("docs/performance/" .. name):gmatch "[^\n]+" do
+        local row, fields = {}, fields_of(line)
+        if not head then
+            head = fields
+        else
+            for k, column in ipairs(head) do row[column] = fields[k] end
+            for column in ("command card commit date"):gmatch "%a+" do
+                if (row[column] or "") == "" then faults[#faults + 1] = "no " .. column .. ": " .. line end
+            end
+        end
+    end
+    if name ~= "operations.csv" and table.concat(head, " ") ~= common then -- that is of bench compare --csv
+        faults[#faults + 1] = "its columns are not " .. common
+    end
+    report("docs/performance/" .. name .. " says where its numbers are from", faults)
 end
 print("1.." .. ntest)
 os.exit(nfail == 0)
