@@ -72,6 +72,13 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"models", KL_SUBJECT_OPTIONAL_MODEL, "[MODEL]",
      "List the models, or show one: formula, charges, parameters, operators, terms.",
      "Example:\n  kronlat models heisenberg -p S=1"},
+    {"lattice", KL_SUBJECT_FILE, "SPEC|FILE.lua",
+     "Show a lattice: sites and their numbers, classes of bonds and sites, the order of DMRG; or draw it.",
+     "Examples:\n"
+     "  kronlat lattice kagome:YC6x8 --plot\n"
+     "  kronlat lattice torus:4,2x-2,4 --json\n"
+     "  kronlat lattice chain --sites 16\n\n"
+     "docs/lattices.md has all forms."},
     {"devices", KL_SUBJECT_NONE, "",
      "Say what this program computes with here: cores, instruction set, BLAS and LAPACK really loaded.",
      NULL},
@@ -167,11 +174,11 @@ const char *kl_command_name(kl_command command)
     return command < KL_NCMD_ALL ? kl_command_table[command].name : NULL;
 }
 
-unsigned kl_commands_taken(kl_command command)
+kl_command_set kl_commands_taken(kl_command command)
 {
     if (command != KL_CMD_RUN) return KL_BIT(command);
-    unsigned bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
-                    KL_BIT(KL_CMD_PLAN_MOLECULE);
+    kl_command_set bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
+                          KL_BIT(KL_CMD_PLAN_MOLECULE);
     for (int i = 0; i < KL_NJOB_COMMAND; i++) bits |= KL_BIT(kl_job_command[i]);
     return bits;
 }

@@ -213,8 +213,8 @@ out:
 
 /* ---------------------------------------------------------------- lattice, parameters, terms */
 
-static kl_status make_lattice(const kl_options *o, const kl_task_given *given, int nsite_only,
-                              kl_lattice **out, kl_err *err)
+kl_status kl_task_lattice(const kl_options *o, const kl_task_given *given, int nsite_only, kl_lattice **out,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     const char *spec = o->lattice;
@@ -236,9 +236,10 @@ static kl_status make_lattice(const kl_options *o, const kl_task_given *given, i
             return kl_fail(err, KL_EINPUT, "--double-bonds: a lattice file (%s) lists its own bonds", spec);
         KL_TRY(kl_job_lattice(spec, out, err));
     } else if (spec == NULL && o->sites == 0) {
-        return kl_fail(err, KL_EINPUT,
-                       "--sites or --lattice is missing; allowed: --sites N, --lattice ring (with --sites), "
-                       "ladder:LxW, square:LxW, cylinder:LxW, torus:LxW, FILE.lua");
+        return kl_fail(
+            err, KL_EINPUT,
+            "--sites or --lattice is missing; allowed: --sites N, --lattice ring (with --sites), "
+            "ladder:LxW, square:LxW, cylinder:LxW, torus:LxW, kagome:YC6x8 and the like, FILE.lua");
     } else {
         KL_TRY(kl_option_says(
             spec != NULL ? "lattice" : "sites",
@@ -583,7 +584,7 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     if (model == NULL) KL_TRY(choose_tables(o, t->given, &t->tables, &t->twin_tables, err));
     t->model = model != NULL ? model : t->tables->model;
     KL_TRY(kl_task_check_spin(t, err));
-    KL_TRY(make_lattice(o, given, nsite_only, &t->lat, err));
+    KL_TRY(kl_task_lattice(o, given, nsite_only, &t->lat, err));
     if (t->twin_tables != NULL) KL_TRY(kl_task_twin(t, err));
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
     KL_TRY(set_params(t, err));

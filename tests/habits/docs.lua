@@ -13,7 +13,8 @@ local function read(path)
     return text
 end
 
-local documents = { "README.md", "CONTRIBUTING.md", "CHANGELOG.md" }
+local documents = { "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md",
+    "tests/data/README.md", "tests/habits/TRAPS.md" }
 local pipe = assert(io.popen(("ls -1 '%s'/docs/*.md"):format(root)))
 for path in pipe:lines() do documents[#documents + 1] = "docs/" .. path:match "[^/]+$" end
 pipe:close()
@@ -33,6 +34,15 @@ local function exists(path)
     return file ~= nil
 end
 
+-- The anchors of a document's headings, as the places where it is shown make them.
+local function anchors_of(text)
+    local anchors = {}
+    for heading in ("\n" .. text):gmatch "\n#+ ([^\n]+)" do
+        anchors[heading:lower():gsub("[^%w _%-]", ""):gsub(" ", "-")] = true
+    end
+    return anchors
+end
+
 local size = #assert(read "README.md")
 report("README.md has less than 8 KB", size < MOST and {} or {
     ("README.md has %d bytes; at most %d are allowed"):format(size, MOST) })
@@ -42,6 +52,13 @@ for _, document in ipairs(documents) do
     for target in text:gmatch "%]%(([^)#%s]+)[^)]*%)" do
         if not target:match "^%a+:" and not exists(folder .. target) then
             faults[#faults + 1] = document .. " links to " .. target .. ", which is not there"
+        end
+    end
+    for target, anchor in text:gmatch "%]%(([^)#%s]*)#([^)%s]+)%)" do
+        local there = target == "" and text or not target:match "^%a+:" and read(folder .. target)
+        if there and not anchors_of(there)[anchor] then
+            local line = "%s links to #%s of %s, which is not there"
+            faults[#faults + 1] = line:format(document, anchor, target)
         end
     end
     for path in text:gmatch "`([%w_]+/[%w_/.%-]+)`" do
