@@ -196,7 +196,10 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     kl_dmrg_plan p = {0};
     const int widest = kl_options_widest(o), m = widest > 0 ? widest : 1024;
     KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, m, &p, err));
-    snprintf(what, size, "dmrg, m = %d, the middle bond", m);
+    if (kl_model_spin(t->model) < 0) snprintf(what, size, "dmrg, m = %d, the middle bond", m);
+    else
+        snprintf(what, size, "dmrg, m = %d multiplets of %lld states, the middle bond", m,
+                 (long long)p.states);
     KL_TRY(list_row(out, "y = H x", &p.apply, err));
     KL_TRY(vector_rows(out, p.dim, p.max_basis, err));
     KL_TRY(list_row(out, "density matrices", &p.density, err));
