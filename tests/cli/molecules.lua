@@ -77,7 +77,7 @@ if os.execute "command -v gnuplot >/dev/null" then
     ok(drawn == 0 and #(kit.slurp(kit.at "o2.svg") or "") > 20000, "plot draws a molecule's result", said)
 end
 local known, text = run "show o2.h5"
-ok(known == 0 and text:find("10 x 10 x 10 x 10 numbers", 1, true), "show tells of arrays of four indices", text)
+ok(known == 0 and text:find("10 x 10 x 10 x 10 numbers", 1, true), "show tells of four indices", text)
 
 e = kit.energy("dmrg n2-sto3g.fcidump --space cas:10,8 -o none" .. T)
 local frozen = kit.energy("ci n2-sto3g.fcidump --space cas:10,8")
