@@ -480,6 +480,28 @@ out:
     return st;
 }
 
+/* Of the orbitals of a molecule, in the order along the sites. */
+static kl_status information(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_panel *p;
+    const int n = r->nsite;
+    KL_TRY(kl_figure_add(f, KL_PANEL_PLANE, "mutual information of orbitals, in their order along the sites", &p,
+                         err));
+    snprintf(p->x, sizeof p->x, "position");
+    snprintf(p->y, sizeof p->y, "position");
+    p->nx = p->ny = n;
+    KL_TRY(kl_alloc(&p->grid_x, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&p->grid_y, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&p->z, (int64_t)n * n, KL_MEM_MISC, err));
+    for (int i = 0; i < n; i++) {
+        p->grid_x[i] = p->grid_y[i] = i;
+        for (int j = 0; j < n; j++) p->z[(int64_t)i * n + j] = m->data[(int64_t)r->order[i] * n + r->order[j]];
+    }
+out:
+    return st;
+}
+
 static kl_status correlation(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -516,11 +538,16 @@ static kl_status measured(const kl_result *r, const kl_measured *m, kl_figure *f
     const int n = r->nsite;
     if (m->rank == 0 || behind_state(m->name, who, sizeof who) != NULL) return KL_OK;
     if (begins(m->name, "ed/") || begins(m->name, "thermal/") || begins(m->name, "spectral/") ||
-        begins(m->name, "poles/") || begins(m->name, "molecule/") || strcmp(m->name, "entropy") == 0)
+        begins(m->name, "poles/") || strcmp(m->name, "entropy") == 0 ||
+        strcmp(m->name, "molecule/order") == 0 || strcmp(m->name, "molecule/irreps") == 0)
         return KL_OK;
+    const int square = m->rank == 2 && m->shape[0] == n && m->shape[1] == n;
+    if (square && strcmp(m->name, "molecule/mutual_information") == 0) return information(r, m, f, err);
+    if (begins(m->name, "molecule/") && m->rank > 1)
+        return kl_figure_leave(f, m->name, "of a molecule's matrices the mutual information alone is drawn", err);
     if (begins(m->name, "local/") && m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     if (begins(m->name, "structure/")) return kl_panels_structure(r, m, f, err);
-    if (m->rank == 2 && m->shape[0] == n && m->shape[1] == n) return correlation(r, m, f, err);
+    if (square) return correlation(r, m, f, err);
     if (m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     return kl_figure_leave(f, m->name, "no panel shows an array of this kind", err);
 }
