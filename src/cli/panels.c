@@ -25,7 +25,7 @@ const kl_measured *kl_panels_find(const kl_result *r, const char *name)
 int kl_panels_line(const kl_result *r)
 {
     const int chain = begins(r->lattice, "chain"), ring = begins(r->lattice, "ring");
-    for (int p = 0; p < r->nsite; p++)
+    for (int p = 0; p < r->nsite && r->order != NULL; p++)
         if (r->order[p] != p) return 0;
     return chain ? 1 : ring ? 2 : 0;
 }
@@ -34,7 +34,7 @@ int kl_panels_line(const kl_result *r)
 static int is_plane(const kl_result *r)
 {
     int x = 0, y = 0;
-    for (int i = 1; i < r->nsite; i++) {
+    for (int i = 1; i < r->nsite && r->xy != NULL; i++) {
         x |= fabs(r->xy[i][0] - r->xy[0][0]) > 1e-9;
         y |= fabs(r->xy[i][1] - r->xy[0][1]) > 1e-9;
     }
@@ -486,8 +486,8 @@ static kl_status information(const kl_result *r, const kl_measured *m, kl_figure
     kl_status st = KL_OK;
     kl_panel *p;
     const int n = r->nsite;
-    KL_TRY(kl_figure_add(f, KL_PANEL_PLANE, "mutual information of orbitals, in their order along the sites", &p,
-                         err));
+    KL_TRY(kl_figure_add(f, KL_PANEL_PLANE, "mutual information of orbitals, in their order along the sites",
+                         &p, err));
     snprintf(p->x, sizeof p->x, "position");
     snprintf(p->y, sizeof p->y, "position");
     p->nx = p->ny = n;
@@ -496,7 +496,8 @@ static kl_status information(const kl_result *r, const kl_measured *m, kl_figure
     KL_TRY(kl_alloc(&p->z, (int64_t)n * n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) {
         p->grid_x[i] = p->grid_y[i] = i;
-        for (int j = 0; j < n; j++) p->z[(int64_t)i * n + j] = m->data[(int64_t)r->order[i] * n + r->order[j]];
+        for (int j = 0; j < n; j++)
+            p->z[(int64_t)i * n + j] = m->data[(int64_t)r->order[i] * n + r->order[j]];
     }
 out:
     return st;
@@ -521,7 +522,7 @@ static kl_status correlation(const kl_result *r, const kl_measured *m, kl_figure
                           : NAN;
         snprintf(all, sizeof all, "%s on bonds", title);
         if (r->geometry.nbond > 0) KL_TRY(map(r, all, NULL, bond, f, err));
-        if (!begins(m->name, "string/") && n <= 600) KL_TRY(zone(r, m, title, f, err));
+        if (!begins(m->name, "string/") && n <= 400) KL_TRY(zone(r, m, title, f, err));
     }
     KL_TRY(decay_panels(r, m, title, f, err));
 out:
@@ -544,7 +545,8 @@ static kl_status measured(const kl_result *r, const kl_measured *m, kl_figure *f
     const int square = m->rank == 2 && m->shape[0] == n && m->shape[1] == n;
     if (square && strcmp(m->name, "molecule/mutual_information") == 0) return information(r, m, f, err);
     if (begins(m->name, "molecule/") && m->rank > 1)
-        return kl_figure_leave(f, m->name, "of a molecule's matrices the mutual information alone is drawn", err);
+        return kl_figure_leave(f, m->name, "of a molecule's matrices the mutual information alone is drawn",
+                               err);
     if (begins(m->name, "local/") && m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     if (begins(m->name, "structure/")) return kl_panels_structure(r, m, f, err);
     if (square) return correlation(r, m, f, err);

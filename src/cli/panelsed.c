@@ -10,7 +10,7 @@
 #include "cli/panels.h"
 
 static const double PI = 3.14159265358979323846;
-enum { MOST_SPECTRA = 400, NFREQUENCY = 501 };
+enum { MOST_SPECTRA = 400, NFREQUENCY = 501, MOST_MOMENTUM = 1000 };
 
 static int begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 
@@ -28,7 +28,7 @@ typedef struct spectrum {
 static int read_spectrum(const kl_measured *m, spectrum *out)
 {
     const char *const op = m->name + strlen("spectral/"), *const at = strrchr(op, '@');
-    if (m->rank != 2 || m->shape[1] != 2 || at == NULL) return 0;
+    if (m->rank != 2 || m->shape[1] != 2 || m->shape[0] < 2 || at == NULL) return 0;
     *out = (spectrum){.m = m};
     snprintf(out->op, sizeof out->op, "%.*s", (int)(at - op), op);
     snprintf(out->where, sizeof out->where, "%s", at + 1);
@@ -37,7 +37,7 @@ static int read_spectrum(const kl_measured *m, spectrum *out)
     char *end;
     out->q[0] = strtol(at + 3, &end, 10);
     if (*end == ',') out->q[1] = strtol(end + 1, NULL, 10);
-    return 1;
+    return labs(out->q[0]) <= MOST_MOMENTUM && labs(out->q[1]) <= MOST_MOMENTUM;
 }
 
 static int compare_spectra(const void *pa, const void *pb)

@@ -355,8 +355,8 @@ const kl_option_row kl_option_table[] = {
     TEXT("output", 'o', "FILE", OUTPUT, B(LATTICE), output, FILE,
          "picture to write, .svg, .png or .pdf; an older one is replaced (lattice.svg)"),
     FLAG("json", 0, OUTPUT,
-         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(LATTICE) | B(PLOT) | B(DEVICES) | B(MEASURE) |
-             B(SHOW),
+         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(LATTICE) | B(PLOT) | B(DEVICES) |
+             B(MEASURE) | B(SHOW),
          json,
          "one JSON document on stdout instead of the report (docs/files.md)"),
     FLAG("verbose", 'v', OUTPUT, FILES, verbose,
