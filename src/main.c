@@ -30,6 +30,7 @@
 #include "cli/dmrgcli.h"
 #include "cli/edcli.h"
 #include "cli/explain.h"
+#include "cli/latticecli.h"
 #include "cli/listing.h"
 #include "base/isa.h"
 #include "run/job.h"
@@ -208,6 +209,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_EXPLAIN: return kl_explain_command(o, err);
     case KL_CMD_GROWTH: return kl_planrun_growth(o, err);
     case KL_CMD_MODELS: return kl_list_models(o, err);
+    case KL_CMD_LATTICE: return kl_latticecli_show(o, err);
     case KL_CMD_DEVICES: return kl_list_devices(o, err);
     case KL_CMD_MEASURE: return kl_dmrgcli_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);

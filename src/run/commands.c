@@ -62,8 +62,9 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "Example:\n"
      "  kronlat explain hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 2048 "
      "--exec offload\n\n"
-     "Shapes are those of the middle bond, or with --method ed of the sector. Nothing is solved: a list is "
-     "taken apart as it would be before a run."},
+     "Shapes are those of the middle bond, or with --method ed of the sector, with --method ci of the largest "
+     "irrep. Nothing is solved: a list is taken apart as it would be before a run. Under --exec auto it says "
+     "how long the tune table expects all products to take on each executor."},
     {"growth", KL_SUBJECT_MODEL, "MODEL",
      "Infinite-lattice DMRG on its own, with a report in the form of nemes2014, Table 5 and Figs. 1-2.",
      "Example: 14 iterations from 4 to 30 sites:\n"
@@ -72,6 +73,13 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"models", KL_SUBJECT_OPTIONAL_MODEL, "[MODEL]",
      "List the models, or show one: formula, charges, parameters, operators, terms.",
      "Example:\n  kronlat models heisenberg -p S=1"},
+    {"lattice", KL_SUBJECT_FILE, "SPEC|FILE.lua",
+     "Show a lattice: sites and their numbers, classes of bonds and sites, the order of DMRG; or draw it.",
+     "Examples:\n"
+     "  kronlat lattice kagome:YC6x8 --plot\n"
+     "  kronlat lattice torus:4,2x-2,4 --json\n"
+     "  kronlat lattice chain --sites 16\n\n"
+     "docs/lattices.md has all forms."},
     {"devices", KL_SUBJECT_NONE, "",
      "Say what this program computes with here: cores, instruction set, BLAS and LAPACK really loaded.",
      NULL},
@@ -118,6 +126,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"plan --method ed", KL_SUBJECT_MODEL, "MODEL", "Say what exact diagonalization would need.", NULL},
     {"explain --method ed", KL_SUBJECT_MODEL, "MODEL",
      "Say which executor and kernel each operation of exact diagonalization takes.", NULL},
+    {"explain --method ci", KL_SUBJECT_FILE, "FCIDUMP",
+     "Say which executor and kernel each operation of configuration interaction takes.", NULL},
     {"dmrg FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP", "Find low states of a molecule by DMRG.", NULL},
     {"plan FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP", "Say what DMRG of a molecule would need.", NULL},
     {"explain FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP",
@@ -167,11 +177,11 @@ const char *kl_command_name(kl_command command)
     return command < KL_NCMD_ALL ? kl_command_table[command].name : NULL;
 }
 
-unsigned kl_commands_taken(kl_command command)
+kl_command_set kl_commands_taken(kl_command command)
 {
     if (command != KL_CMD_RUN) return KL_BIT(command);
-    unsigned bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
-                    KL_BIT(KL_CMD_PLAN_MOLECULE);
+    kl_command_set bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
+                          KL_BIT(KL_CMD_PLAN_MOLECULE);
     for (int i = 0; i < KL_NJOB_COMMAND; i++) bits |= KL_BIT(kl_job_command[i]);
     return bits;
 }

@@ -75,7 +75,7 @@ static const kl_option_row *job_row(const kl_options *o, const char *key)
 
 int kl_options_foreign(const kl_options *o, const char *key)
 {
-    return job_row(o, key) == NULL && kl_option_find(key, strlen(key), ~0u) != NULL;
+    return job_row(o, key) == NULL && kl_option_find(key, strlen(key), KL_ALL_COMMANDS) != NULL;
 }
 
 /* The words of a job that are no options. */
@@ -176,9 +176,10 @@ static int is_given(const kl_options *o, const char *name, const char *values)
 /* Options that only say how another one is done, without that one. */
 static kl_status refuse_idle(const kl_options *o, kl_err *err)
 {
-    enum { ED = 1u << KL_CMD_ED, CI = 1u << KL_CMD_CI, BENCH = 1u << KL_CMD_BENCH_ED };
-    static const struct {
-        unsigned commands;
+    static const kl_command_set ED = KL_BIT(KL_CMD_ED), CI = KL_BIT(KL_CMD_CI),
+                                BENCH = KL_BIT(KL_CMD_BENCH_ED);
+    const struct {
+        kl_command_set commands;
         const char *option, *of, *value, *or_of;
     } row[] = {
         {ED, "broadening", "spectral", NULL, NULL},
@@ -196,7 +197,7 @@ static kl_status refuse_idle(const kl_options *o, kl_err *err)
         {ED | CI, "sigma", "format", "sell|sellr", NULL},
         {ED | BENCH, "neumann-order", "precondition", "neumann", NULL},
         {ED | BENCH, "precondition", "solver", "davidson|lobpcg", "states"},
-        {~0u, "m-min", "discard", NULL, NULL},
+        {KL_ALL_COMMANDS, "m-min", "discard", NULL, NULL},
         {ED, "checkpoint-every", "output", NULL, NULL},
     };
     for (size_t k = 0; k < sizeof(row) / sizeof(row[0]); k++) {
@@ -282,8 +283,8 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         if (o->given[i] && !(kl_option_table[i].commands & KL_BIT(command)))
             return kl_option_refuse(command, kl_command_name(command), "--", kl_option_table[i].name, err);
     const kl_subject subject = kl_command_table[command].subject;
-    if (command == KL_CMD_CI) KL_TRY(check_ci(o, err));
-    if (o->molecule && (o->model != NULL || o->file == NULL))
+    if (command == KL_CMD_CI || command == KL_CMD_EXPLAIN_CI) KL_TRY(check_ci(o, err));
+    if (o->molecule && command != KL_CMD_EXPLAIN_CI && (o->model != NULL || o->file == NULL))
         return o->model != NULL ? kl_fail(err, KL_EINPUT,
                                           "%s: model is '%.100s' and fcidump '%.100s'; one of them, not both",
                                           kl_command_name(o->command), o->model, o->file)

@@ -18,6 +18,7 @@ typedef enum kl_command {
     KL_CMD_EXPLAIN,
     KL_CMD_GROWTH,
     KL_CMD_MODELS,
+    KL_CMD_LATTICE,
     KL_CMD_DEVICES,
     KL_CMD_MEASURE,
     KL_CMD_SHOW,
@@ -29,6 +30,7 @@ typedef enum kl_command {
     KL_NCMD,
     KL_CMD_PLAN_ED = KL_NCMD,
     KL_CMD_EXPLAIN_ED,
+    KL_CMD_EXPLAIN_CI,
     KL_CMD_DMRG_MOLECULE,
     KL_CMD_PLAN_MOLECULE,
     KL_CMD_EXPLAIN_MOLECULE,
@@ -77,7 +79,8 @@ typedef struct kl_bench_options {
 typedef struct kl_options {
     kl_command command;
     char *model; /* MODEL */
-    char *file;  /* JOB.lua, RESULT.h5, FCIDUMP; of completion the shell, of man the command */
+    /* JOB.lua, RESULT.h5, FCIDUMP; of lattice the SPEC, of completion the shell, of man the command */
+    char *file;
     int molecule; /* 1: DMRG, its plan or explanation is of the FCIDUMP file, not of a model on a lattice */
 
     int64_t sites;
@@ -98,7 +101,7 @@ typedef struct kl_options {
     int64_t boundary, slice, sigma, pspace;
     double residual, memory, device_memory, threshold;
     kl_text_list reference;
-    int half, density, plan;
+    int half, density, two_body, plan, plot;
     int infinite, full_sectors;
     char *sweep_parameter;
 

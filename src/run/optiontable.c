@@ -17,22 +17,21 @@ enum {
     RARE = KL_RARE
 };
 
-#define B(command) (1u << KL_CMD_##command)
-enum {
-    INTEGRALS = B(DMRG_MOLECULE) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
-    SWEEPS = B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN) | B(DMRG_MOLECULE),
-    PLANS = B(PLAN) | B(EXPLAIN) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
-    TENSORS = SWEEPS | PLANS,
-    EXACTLY = B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED),
-    LATTICES = ((TENSORS & ~INTEGRALS) | EXACTLY | B(BENCH_HX)),
-    MOLECULES = B(CI) | B(BENCH_CI),
-    STORES = B(ED) | B(CI),
-    FILES = B(DMRG) | B(ED) | B(CI) | B(DMRG_MOLECULE),
-    METHODS = (PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED),
-    DEVICES = B(BENCH_OFFLOAD) | B(BENCH_CUDA),
-    COMPARED = B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI),
-    EXECS = LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS
-};
+#define B(command) KL_BIT(KL_CMD_##command)
+#define INTEGRALS (B(DMRG_MOLECULE) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE))
+#define SWEEPS (B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN) | B(DMRG_MOLECULE))
+#define PLANS (B(PLAN) | B(EXPLAIN) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE))
+#define TENSORS (SWEEPS | PLANS)
+#define EXACTLY (B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED))
+#define LATTICES ((TENSORS & ~INTEGRALS) | EXACTLY | B(BENCH_HX))
+#define MOLECULES (B(CI) | B(EXPLAIN_CI) | B(BENCH_CI))
+#define STORES (B(ED) | B(CI))
+#define FILES (B(DMRG) | B(ED) | B(CI) | B(DMRG_MOLECULE))
+#define METHODS ((PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED) | B(EXPLAIN_CI))
+#define EXPLAINS (B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_CI))
+#define DEVICES (B(BENCH_OFFLOAD) | B(BENCH_CUDA))
+#define COMPARED (B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI))
+#define EXECS (LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS)
 
 #define AT(field) offsetof(kl_options, field)
 #define FLAG(n, l, g, c, f, h) \
@@ -90,11 +89,12 @@ enum {
 
 /* clang-format off */
 const kl_option_row kl_option_table[] = {
-    NUMBER("sites", 'n', "N", SYSTEM, LATTICES | B(GROWTH), sites, INT, 1, 1000000,
+    NUMBER("sites", 'n', "N", SYSTEM, LATTICES | B(GROWTH) | B(LATTICE), sites, INT, 1, 1000000,
            "chain of N sites (with --lattice ring: a ring)"),
     TEXT("lattice", 0, "SPEC", SYSTEM, LATTICES, lattice, FILLED,
          "chain, ring, chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW, torus:LxW (length x width or "
-         "circumference), or a Lua file that lists sites and bonds (docs/models.md shows one)"),
+         "circumference), kagome:YC6x8, triangular, honeycomb, lieb, checkerboard, diamond:N, tilted tori "
+         "(torus:4,2x-2,4), or a Lua file of sites and bonds; docs/lattices.md, `kronlat lattice SPEC --plot'"),
     NAMED("parameter", 'p', "NAME=VALUE", SYSTEM, LATTICES | B(GROWTH) | B(MODELS), parameter, "NAME=VALUE",
           "parameter of the model, structural ones included (S=1); for arrays also NAME=@FILE, "
           "'NAME=uniform(a,b)', 'NAME=normal(mean,sigma)' or NAME=a,b,..."),
@@ -117,7 +117,7 @@ const kl_option_row kl_option_table[] = {
            "alpha less beta electrons (the file's MS2)"),
     NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES | INTEGRALS, electrons, INT, 1, 2000,
            "electrons, where the file's NELEC is not what is wanted"),
-    LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI), reference,
+    LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI) | B(EXPLAIN_CI), reference,
          "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each; "
          "lowest: the one of lowest energy (the file's own: its first orbitals)"),
     LIST("reference", 0, "OCC", SYSTEM | RARE, INTEGRALS, reference,
@@ -128,10 +128,10 @@ const kl_option_row kl_option_table[] = {
     TEXT("order", 0, "HOW", SYSTEM | RARE, INTEGRALS, order, FILLED,
          "order of the orbitals: fiedler (by exchange integrals), genetic (fiedler, and improved), canonical "
          "(the file's), or the orbitals themselves from 1: 2,1,3,..."),
-    TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES, order, ORDER,
+    TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES | B(LATTICE), order, ORDER,
          "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
          "0,2,1,..."),
-    FLAG("double-bonds", 0, SYSTEM | RARE, LATTICES, double_bonds,
+    FLAG("double-bonds", 0, SYSTEM | RARE, LATTICES | B(LATTICE), double_bonds,
          "a bond that closes a circumference of 2 counts twice"),
     NAMED("pin", 0, "OP@SITE=VALUE", SYSTEM | RARE, LATTICES, pin, "OP@SITE=VALUE, OP@SITE*OP@SITE=VALUE",
           "add VALUE * OP at a site to H, a pinning field: 'Sz@0=-0.5'"),
@@ -142,7 +142,7 @@ const kl_option_row kl_option_table[] = {
            "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"),
     NUMBER("accuracy", 0, "REL", ACCURACY, B(ED) | B(BENCH_ED), accuracy, REAL, 1e-14, 0.1,
            "wanted relative error of the energy (1e-10)"),
-    NUMBER("residual", 0, "R", ACCURACY, MOLECULES, residual, REAL, 1e-14, 1,
+    NUMBER("residual", 0, "R", ACCURACY, MOLECULES & ~B(EXPLAIN_CI), residual, REAL, 1e-14, 1,
            "wanted |H x - E x|, hartree; the energy's error goes with its square (1e-6)"),
     NUMBER("m", 'm', "M", ACCURACY, TENSORS | B(GROWTH) | B(BENCH_HX), m, INT, 1, 1000000,
            "keep at most M states (dmrg on a device: up to a sixteenth more, see --full-sectors)"),
@@ -158,7 +158,8 @@ const kl_option_row kl_option_table[] = {
            "keep at least M states where --discard would allow fewer"),
     NUMBER("max-sweeps", 0, "N", ACCURACY | RARE, SWEEPS, max_sweeps, INT, 1, 100000, "sweeps at most (100)"),
 
-    CHOICE("method", "NAME", RUN, METHODS, method, "dmrg|ed", "of which method (dmrg)"),
+    CHOICE("method", "NAME", RUN, METHODS & ~EXPLAINS, method, "dmrg|ed", "of which method (dmrg)"),
+    CHOICE("method", "NAME", RUN, EXPLAINS, method, "dmrg|ed|ci", "of which method (dmrg)"),
     LIST("measure", 0, "WHAT", RUN, B(DMRG) | B(MEASURE), measure,
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), "
          "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, spectrum, variance, ...; `kronlat "
@@ -190,6 +191,8 @@ const kl_option_row kl_option_table[] = {
     NUMBER("samples", 0, "R", RUN, B(ED), samples, INT, 1, 100000,
            "random states in each sector, which also make the error bars (20)"),
     FLAG("density", 0, RUN, B(CI), density, "one-body density matrices and natural occupations"),
+    FLAG("two-body", 0, RUN, B(DMRG_MOLECULE), two_body,
+         "two-body density matrices, too, by spin and of both, at the end"),
     FLAG("plan", 0, RUN, B(CI), plan,
          "only say what there is: determinants and singlet configuration state functions by level and irrep, "
          "memory"),
@@ -225,9 +228,10 @@ const kl_option_row kl_option_table[] = {
     /* as many as LAPACK diagonalizes (base/dense.c); what the vectors need is told where it is too much */
     NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 32766,
            "vectors in the eigensolver's basis (20)"),
-    CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
+    CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI) | B(EXPLAIN_ED) | B(EXPLAIN_CI), store,
+           "auto|matrix|direct",
            "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"),
-    CHOICE("format", "NAME", RUN | RARE, STORES, format, "csr|ell|ellr|sell|sellr|hybrid",
+    CHOICE("format", "NAME", RUN | RARE, STORES | B(EXPLAIN_CI), format, "csr|ell|ellr|sell|sellr|hybrid",
            "of the stored matrix (csr)"),
     NUMBER("boundary", 0, "N", RUN | RARE, STORES, boundary, INT, 1, 1e9,
            "hybrid: non-zeros of each row that go to its ELL part (chosen)"),
@@ -236,7 +240,7 @@ const kl_option_row kl_option_table[] = {
            "sliced ELL: rows that are sorted by length together (1: none)"),
     FLAG("half", 0, RUN | RARE, STORES | B(BENCH_CI), half,
          "store one half of the symmetric matrix (csr and hybrid)"),
-    NUMBER("pspace", 0, "N", RUN | RARE, MOLECULES, pspace, INT, 1, 5000,
+    NUMBER("pspace", 0, "N", RUN | RARE, MOLECULES & ~B(EXPLAIN_CI), pspace, INT, 1, 5000,
            "determinants of the dense block that starts and preconditions the solver (about 130)"),
     TEXT("matrix", 0, "FILE", RUN | RARE, B(CI), matrix, FILE,
          "write the stored matrix in Matrix Market form (FILE-2 and so on for further irreps)"),
@@ -342,8 +346,13 @@ const kl_option_row kl_option_table[] = {
          "write all measurements as JSON"),
     TEXT("plot", 0, "FILE", OUTPUT, B(BENCH_COMPARE), bench.plot, FILE,
          "plot times over sizes, by gnuplot: .svg, .png or .pdf"),
+    FLAG("plot", 0, OUTPUT, B(LATTICE), plot,
+         "draw sites, numbers, bonds by class and the path of DMRG into the file of --output"),
+    TEXT("output", 'o', "FILE", OUTPUT, B(LATTICE), output, FILE,
+         "picture to write, .svg, .png or .pdf; an older one is replaced (lattice.svg)"),
     FLAG("json", 0, OUTPUT,
-         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(DEVICES) | B(MEASURE) | B(SHOW), json,
+         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(LATTICE) | B(DEVICES) | B(MEASURE) | B(SHOW),
+         json,
          "one JSON document on stdout instead of the report (docs/files.md)"),
     FLAG("verbose", 'v', OUTPUT, FILES, verbose,
          "a line for each sweep, or product with H, on stderr, terminal or not"),
@@ -354,16 +363,16 @@ const kl_option_row kl_option_table[] = {
          "write the operation records of H x, at the middle bond of each sweep or of each iteration of "
          "growth; `kronlat bench hx --replay FILE' runs them again"),
 
-    FLAG("help", 'h', HELP, ~0u, help, "this text"),
-    FLAG("version", 'V', HELP, ~0u, version, "the program's version"),
+    FLAG("help", 'h', HELP, KL_ALL_COMMANDS, help, "this text"),
+    FLAG("version", 'V', HELP, KL_ALL_COMMANDS, version, "the program's version"),
 };
 /* clang-format on */
 const int kl_noption = sizeof(kl_option_table) / sizeof(kl_option_table[0]);
 _Static_assert(sizeof(kl_option_table) / sizeof(kl_option_table[0]) <= KL_MAX_OPTION,
                "kl_options.given has a place for each row");
-_Static_assert((int)KL_NCMD_ALL <= 32, "kl_option_row.commands has a bit for each command");
+_Static_assert((int)KL_NCMD_ALL <= 64, "kl_option_row.commands has a bit for each command");
 
-const kl_option_row *kl_option_find(const char *name, size_t length, unsigned commands)
+const kl_option_row *kl_option_find(const char *name, size_t length, kl_command_set commands)
 {
     for (int i = 0; i < kl_noption; i++) {
         const char *const have = kl_option_table[i].name;
@@ -375,7 +384,7 @@ const kl_option_row *kl_option_find(const char *name, size_t length, unsigned co
     return NULL;
 }
 
-const kl_option_row *kl_option_letter(int letter, unsigned commands)
+const kl_option_row *kl_option_letter(int letter, kl_command_set commands)
 {
     for (int i = 0; i < kl_noption; i++)
         if (kl_option_table[i].letter == letter && kl_option_table[i].commands & commands)
@@ -395,30 +404,35 @@ kl_command kl_command_of_molecule(kl_command command)
 
 kl_command kl_command_of(const kl_options *o)
 {
-    const int exact = o->method != NULL && strcmp(o->method, "ed") == 0;
+    const int exact = o->method != NULL && strcmp(o->method, "ed") == 0,
+              ci = o->method != NULL && strcmp(o->method, "ci") == 0;
+    if (ci && o->command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_CI;
     if (o->molecule) return kl_command_of_molecule(o->command);
     if (exact && o->command == KL_CMD_PLAN) return KL_CMD_PLAN_ED;
     if (exact && o->command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_ED;
     return o->command;
 }
 
-unsigned kl_commands_of_help(kl_command command)
+kl_command_set kl_commands_of_help(kl_command command)
 {
     const kl_command molecule = kl_command_of_molecule(command);
     if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED) | B(PLAN_MOLECULE);
-    if (command == KL_CMD_EXPLAIN) return B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_MOLECULE);
+    if (command == KL_CMD_EXPLAIN) return B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_CI) | B(EXPLAIN_MOLECULE);
     return KL_BIT(command) | KL_BIT(molecule);
 }
 
 const char *kl_option_method_note(kl_command command, const kl_option_row *row)
 {
-    const unsigned all = kl_commands_of_help(command), taken = row->commands & all,
-                   exact = B(PLAN_ED) | B(EXPLAIN_ED);
+    const kl_command_set all = kl_commands_of_help(command), taken = row->commands & all,
+                         exact = B(PLAN_ED) | B(EXPLAIN_ED);
     if (taken == all) return "";
     if ((taken & ~INTEGRALS) == 0) return "FCIDUMP: ";
+    if (taken == B(EXPLAIN_CI)) return "--method ci: ";
     if ((taken & ~exact) == 0) return "--method ed: ";
+    if ((taken & ~(exact | B(EXPLAIN_CI))) == 0) return "--method ed or ci: ";
+    if ((taken & ~(INTEGRALS | B(EXPLAIN_CI))) == 0) return "FCIDUMP, --method ci: ";
     if (taken == KL_BIT(command) && all & exact) return "--method dmrg: ";
-    if (taken & INTEGRALS) return "not --method ed: ";
+    if (taken & INTEGRALS) return command == KL_CMD_EXPLAIN ? "not --method ed or ci: " : "not --method ed: ";
     return "MODEL: ";
 }
 
@@ -429,6 +443,7 @@ static kl_command owner(kl_command command, const char *name)
     static const kl_command other[][2] = {
         {KL_CMD_PLAN, KL_CMD_PLAN_ED},         {KL_CMD_PLAN_ED, KL_CMD_PLAN},
         {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},   {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
+        {KL_CMD_EXPLAIN_CI, KL_CMD_CI},        {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_CI},
         {KL_CMD_DMRG, KL_CMD_DMRG_MOLECULE},   {KL_CMD_DMRG_MOLECULE, KL_CMD_DMRG},
         {KL_CMD_PLAN_MOLECULE, KL_CMD_PLAN},   {KL_CMD_EXPLAIN_MOLECULE, KL_CMD_EXPLAIN},
         {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};
@@ -446,7 +461,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     const char *list[KL_MAX_OPTION + 4];
     int n = 0;
     const int in_job = dashes[0] == '\0';
-    const unsigned taken = kl_commands_taken(command);
+    const kl_command_set taken = kl_commands_taken(command);
     for (int i = 0; i < kl_noption; i++) {
         const kl_option_row *const row = &kl_option_table[i];
         if (row->commands & taken && !(in_job && row->group == KL_GROUP_HELP)) list[n++] = row->name;
@@ -457,7 +472,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     }
     list[n] = NULL;
     const char *const help = kl_command_table[command].name;
-    const kl_option_row *const known = kl_option_find(name, strlen(name), ~0u);
+    const kl_option_row *const known = kl_option_find(name, strlen(name), KL_ALL_COMMANDS);
     if (known != NULL && known->group != KL_GROUP_HELP) {
         const char *const there = kl_command_table[owner(command, known->name)].name;
         /* What other methods of a plan take is listed by the one help of all. */
