@@ -112,6 +112,10 @@ kl_status kl_ed_result_states(kl_ed_result *r, int nstate, kl_err *err) KL_MUST_
 kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value,
                        kl_err *err) KL_MUST_CHECK;
 
+/* <x| the sum of the list |x> / <x|x> of nvec vectors, its constant included; x[nvec][ldx], device. */
+kl_status kl_ed_expect_sum(const kl_ed *ed, const kl_terms *list, int nvec, kl_dptr x, int64_t ldx,
+                           double *value, kl_err *err) KL_MUST_CHECK;
+
 /* What a run would need. */
 typedef struct kl_ed_plan {
     kl_bipartition_size size;
