@@ -25,7 +25,7 @@ kl_bipartition_form kl_edrun_form(const kl_options *o)
 
 enum { PRODUCTS = 2000, PRODUCTS_EACH = 500, MANY = 16 }; /* of more states so many for each */
 /* states of a sector whose total spin is told though nothing else wants eigenvectors */
-enum { FEW = 200000, FEW_FULL = 2000 };
+enum { FEW = 100000, FEW_FULL = 2000 };
 
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 {
