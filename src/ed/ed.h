@@ -76,6 +76,8 @@ typedef struct kl_ed_opts {
     int max_basis, max_apply; /* 0: the solver's */
     uint64_t seed;
     int want_vectors;
+    /* 1: vectors are given as the energies leave them; one state by LANCZOS leaves none */
+    int as_found;
     void *self;          /* of the monitor: */
     int (*step)(void *self, int napply, double energy, double residual); /* nonzero: stop; may be NULL */
     const kl_keeper *keeper; /* NULL, or keeps what kl_ed_run goes on from; not asked by FULL */

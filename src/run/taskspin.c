@@ -40,8 +40,8 @@ static void eliminate(int n, double a[NORMAL][NORMAL], double *y, double *x)
     for (int k = 0; k < n; k++) x[k] = row_of[k] < 0 ? 0 : y[row_of[k]] / a[row_of[k]][k];
 }
 
-/* Charge c of the component Sz = S of a state with these charges, where it is a sum of multiples of the charges
-   that stay and of Sz; *known 0: it is not. */
+/* Charge c of the component Sz = S of a state with these charges, where it is a sum of multiples of the
+   charges that stay and of Sz; *known 0: it is not. */
 static int component_charge(const kl_task *t, kl_qn q, int c, int *known)
 {
     const kl_model *const with = t->model, *const plain = t->twin_tables->model;
