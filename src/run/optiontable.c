@@ -191,6 +191,8 @@ const kl_option_row kl_option_table[] = {
     NUMBER("samples", 0, "R", RUN, B(ED), samples, INT, 1, 100000,
            "random states in each sector, which also make the error bars (20)"),
     FLAG("density", 0, RUN, B(CI), density, "one-body density matrices and natural occupations"),
+    FLAG("two-body", 0, RUN, B(DMRG_MOLECULE), two_body,
+         "two-body density matrices, too, by spin and of both, at the end"),
     FLAG("plan", 0, RUN, B(CI), plan,
          "only say what there is: determinants and singlet configuration state functions by level and irrep, "
          "memory"),
