@@ -96,7 +96,7 @@ KL_DEV void kl_kron_left_near(double *sum, uint32_t w, uint32_t shared, uint32_t
     const kl_pair v0 = kl_shared_pair(shared + ((w & KL_DEVKRON_LEFT_MASK) | lane)),
                   v1 = kl_shared_pair(shared + ((w >> KL_DEVKRON_LEFT_SHIFT & KL_DEVKRON_LEFT_MASK) | lane));
     const double f0 = unit ? kl_sign_of(w) : kl_cached(coef),
-                 f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
+                 f1 = unit ? kl_flip_sign(1.0, w) : kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
     sum[0] += f0 * v0.a, sum[1] += f0 * v0.b;
     sum[0] += f1 * v1.a, sum[1] += f1 * v1.b;
 }
@@ -336,8 +336,8 @@ KL_DEV void kl_kron_right_near(double *acc, uint32_t w, uint32_t at, int unit, c
     for (int i = 0; i < KL_KRON_MINE; i++) v0[i] = kl_shared_one(a0 + STEP * i);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) v1[i] = kl_shared_one(a1 + STEP * i);
-    const double f0 = unit ? kl_turned(1.0, w << 16) : kl_cached(coef),
-                 f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_RIGHT_ROWS);
+    const double f0 = unit ? kl_flip_sign(1.0, w << 16) : kl_cached(coef),
+                 f1 = unit ? kl_flip_sign(1.0, w) : kl_cached(coef + KL_DEVKRON_RIGHT_ROWS);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f0 * v0[i];
     KL_UNROLL
@@ -380,7 +380,7 @@ KL_DEV void kl_kron_right_ask(kl_kron_right_way *way, uint32_t e, int narrow)
 
 KL_DEV void kl_kron_right_add(double *acc, const kl_kron_right_way *way, int slot, int unit)
 {
-    const double f = unit ? kl_turned(1.0, way->e) : kl_cached(way->coef + slot * KL_DEVKRON_RIGHT_ROWS);
+    const double f = unit ? kl_flip_sign(1.0, way->e) : kl_cached(way->coef + slot * KL_DEVKRON_RIGHT_ROWS);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f * way->v[i];
 }
@@ -441,7 +441,7 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
                 const uint32_t e = h ? kl_kron_second(f, narrow) : kl_kron_first(f, narrow),
                                j = e & 0x7fffffffu;
                 if (j == kl_kron_none(narrow)) continue;
-                const double vb = o->unit ? kl_turned(1.0, e) : kl_cached(coef + (2 * k + h) * ROWS);
+                const double vb = o->unit ? kl_flip_sign(1.0, e) : kl_cached(coef + (2 * k + h) * ROWS);
                 const double *const from = xs + (int64_t)(j / LANES) * g->nl * LANES + j % LANES;
                 KL_UNROLL
                 for (int i = 0; i < MINE; i++)

@@ -610,7 +610,7 @@ out:
     return st;
 }
 
-kl_status kl_range_columns(const kl_range *r, const kl_range_turn *t, kl_dptr z, int64_t nz, int64_t ndata,
+kl_status kl_range_columns(const kl_range *r, const kl_range_view *t, kl_dptr z, int64_t nz, int64_t ndata,
                            kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -16,7 +16,7 @@
 
 enum { LANES = KL_KRON_LANES, TURN = 2 /* buffers of each kind, for chunks in turn */ };
 /* Numbers of a rank's part from which the right part is done in so many chunks: for less, messages cost more
-   than waiting does; for more, buffers are small beside a vector. */
+   than waiting does; for more, buffers are small compared with a vector. */
 static const struct {
     int64_t from;
     int chunks;
