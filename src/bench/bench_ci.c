@@ -455,7 +455,7 @@ out:
 typedef struct molecule {
     bench *b;
     char name[300];
-    double seconds, cpu; /* that products took on the way */
+    double seconds, cpu; /* that products took meanwhile */
 } molecule;
 
 static kl_status on_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)

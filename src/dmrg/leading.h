@@ -1,5 +1,6 @@
 /* Which sectors of a truncation are found by products, how many columns are tried in each, and with what
-   success. SPDX-License-Identifier: Apache-2.0 */
+   success.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LEADING_H
 #define KL_LEADING_H
 #include "dmrg/density.h"

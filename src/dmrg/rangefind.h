@@ -1,8 +1,8 @@
 /* The leading left singular vectors of a wavefunction's sectors, found by products alone: from columns that
    are nearly right already, the basis of the sweep before, and some random ones. Subspace iteration with
    oversampling (Halko, Martinsson, Tropp, SIAM Rev. 53, 217 (2011); in DMRG: McCulloch, Osborne, arXiv
-   2403.00562). Knows sectors, but no charges and no selection of states. SPDX-License-Identifier: Apache-2.0
- */
+   2403.00562). Knows sectors, but no charges and no selection of states.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RANGEFIND_H
 #define KL_RANGEFIND_H
 #include "exec/exec.h"

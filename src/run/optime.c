@@ -150,7 +150,7 @@ out:
     return st;
 }
 
-/* Matrices on the way to their kept vectors. */
+/* Matrices, and what becomes of them until their kept vectors. */
 typedef struct reduced {
     /* each: tasks that its kept vectors are; here: by LAPACK, else by the executor */
     int n, kept, each, here;

@@ -1,6 +1,7 @@
 /* Leading singular vectors by products, against a full singular value decomposition: of spectra that fall
    fast, slowly, in steps, or end; of one and of several wavefunctions; from columns of a neighbour and from
-   nothing. SPDX-License-Identifier: Apache-2.0 */
+   nothing.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
 #include "base/gramfactor.h"
 #include "dmrg/rangefind.h"
