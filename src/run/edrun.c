@@ -12,6 +12,7 @@
 #include "run/edmeasure.h"
 #include "run/edprobe.h"
 #include "run/edresult.h"
+#include "run/edspin.h"
 #include "run/outputs.h"
 #include "run/runfile.h"
 
@@ -23,6 +24,9 @@ kl_bipartition_form kl_edrun_form(const kl_options *o)
 }
 
 enum { PRODUCTS = 2000, PRODUCTS_EACH = 500, MANY = 16 }; /* of more states so many for each */
+enum {
+    FEW = 1000000
+}; /* states of a sector whose total spin is told though nothing else wants eigenvectors */
 
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 {
@@ -135,7 +139,7 @@ out:
     return st;
 }
 
-/* What is under way goes on as it was begun. */
+/* An unfinished run goes on as it was begun. */
 static kl_status refuse_typed(const kl_options *o, const char *const *names, const char *under_way,
                               kl_err *err)
 {
@@ -172,12 +176,16 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
         options, &keep->r, err));
     keep->seen = w->seen;
     if (keep->path) opts->keeper = &keep->keeper;
-    KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? &w->x : NULL, &w->ldx, found, err));
+    opts->as_found = !opts->want_vectors;
+    const int wanted = opts->want_vectors || (w->square != NULL && ed->space->dim <= FEW);
+    KL_TRY(kl_ed_run(ed, opts, wanted ? &w->x : NULL, &w->ldx, found, err));
     keep->seen = NULL;
     keep->stage = KL_EDSTAGE_SPECTRA;
     keep->keeper.from = NULL;
     if (found->stop == KL_ED_INTERRUPTED) return KL_OK;
     KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* without what a checkpoint said */
+    if (w->square != NULL && w->x.addr)
+        KL_TRY(kl_edspin_add(w->square, ed, found->nstate, w->x, w->ldx, keep->r, err));
     KL_TRY(kl_edmeasure_run(t, ed, found, w->x, w->ldx, &m, &nmeasured, err));
     for (int i = 0; i < nmeasured; i++)
         KL_TRY(kl_result_add(keep->r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
@@ -202,6 +210,7 @@ kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
     opts.step = on_step;
     t->dmrg.target = target;
     KL_TRY(kl_edrun_operator(t, target, &opts, &x->ed, err));
+    if (t->molecule == NULL) KL_TRY(kl_edspin_create(t, &x->square, err));
     keep.n = kl_linop_all(&x->ed->op);
     keep.begin = x->ed->begin;
     if (x->going_on) KL_TRY(kl_edkeep_read(&keep, err));
@@ -221,6 +230,7 @@ out:
     kl_result_destroy(&keep.r);
     kl_free(&options);
     kl_ed_result_clear(&found);
+    kl_edspin_destroy(&x->square);
     if (st != KL_OK) kl_edrun_clear(x);
     else if (!x->want_vectors) {
         if (x->x.addr) t->ex->vt.release(t->ex, &x->x);
@@ -372,6 +382,61 @@ out:
 
 /* ---------------------------------------------------------------- before a run */
 
+/* Products with H in a sector, about: what runs were seen to take. */
+static double products(const kl_options *o, const kl_ed_plan *p, int nstate)
+{
+    const double lanczos = 100, block = 60, levels = 200, some_samples = 20, some_steps = 100;
+    const double steps = o->steps > 0 ? (double)o->steps : o->temperatures != NULL ? some_steps : levels;
+    if (o->temperatures != NULL)
+        return (o->samples > 0 ? (double)o->samples : some_samples) * fmin(steps, p->size.dim);
+    if (p->solver == KL_ED_FULL) return 0;
+    const double states = nstate == 1 ? lanczos : block * (nstate + (int)KL_ED_GUARDS);
+    return states + (double)o->spectral.n * fmin(steps, p->size.dim);
+}
+
+/* What the sectors of t come to: [*n], to be freed. */
+static kl_status find_work(const kl_task *t, int64_t *n, kl_work **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    const int stored = o->store != NULL && strcmp(o->store, "matrix") == 0;
+    kl_qn *sector = NULL;
+    kl_ed_opts opts;
+    kl_ed_plan p;
+    *n = 1;
+    kl_edrun_opts(t, &opts);
+    if (o->temperatures != NULL) opts = (kl_ed_opts){.solver = KL_ED_LANCZOS, .nstate = 1};
+    if (t->scanning) KL_TRY(kl_task_sectors(t, n, &sector, err));
+    KL_TRY(kl_alloc(out, *n, KL_MEM_MISC, err));
+    for (int64_t i = 0; i < *n; i++) {
+        kl_work *const w = &(*out)[i];
+        KL_TRY(kl_ed_make_plan(t->terms, sector != NULL ? sector[i] : t->target, kl_edrun_form(o), &opts, 1,
+                               &p, err));
+        const double nonzeros = stored ? p.size.n * p.row_nonzeros : 0;
+        *w = (kl_work){.what = stored ? KL_TIMED_SPMV : KL_TIMED_KRON,
+                       .size = fmax(stored ? nonzeros / (int)KL_OPTIME_ROW : p.size.n, 1),
+                       .scale = stored ? 1 : p.slower,
+                       .n = fmax(p.size.n, 1),
+                       .products = products(o, &p, opts.nstate),
+                       .bytes = p.vector_bytes * p.nvector + p.table_bytes + 12 * nonzeros};
+    }
+out:
+    kl_free(&sector);
+    return st;
+}
+
+kl_status kl_edrun_exec(kl_task *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t n = 0;
+    kl_work *work = NULL;
+    if (kl_placement_automatic(t->o)) KL_TRY(find_work(t, &n, &work, err));
+    KL_TRY(kl_task_exec_work(t->o, n, work, &t->ex, err));
+out:
+    kl_free(&work);
+    return st;
+}
+
 kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -396,7 +461,7 @@ kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, 
     KL_TRY(kl_edmeasure_check(*t, o->measure.n, o->measure.text, err));
     for (int i = 0; i < o->spectral.n; i++) KL_TRY(kl_edprobe_check(*t, o->spectral.text[i], err));
     KL_TRY(kl_task_charges(*t, err));
-    KL_TRY(kl_task_exec(o, &(*t)->ex, err));
+    KL_TRY(kl_edrun_exec(*t, err));
     if (kl_edrun_writes(o) && kl_ranks_first((*t)->ex)) KL_TRY(kl_checked_probe(o->output, err));
     if (*done)
         KL_TRY(kl_result_match(o->resume, *done, (*t)->model, (*t)->lat, (*t)->params, (*t)->target,
