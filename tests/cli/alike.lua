@@ -1,5 +1,5 @@
--- What exact diagonalization measures is what DMRG measures, to 1e-9 in small sectors where the energy is asked
--- for to 1e-10, and both refuse in the same words.
+-- What exact diagonalization measures is what DMRG measures, to 1e-9 in small sectors where the energy is
+-- asked for to 1e-10, and both refuse in the same words.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli/alike.lua KRONLAT; prints TAP, exits 1 on a failure. Works in a folder of its own
 -- below $TMPDIR or /tmp.
