@@ -318,7 +318,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     for (int i = 0; i < r->nmeasured; i++) kl_report_measured(to, &r->measured[i], r->nsite);
 }
 
-/* A place in the list of all states: by energy, then by sector. */
+/* An entry of the list of all states: by energy, then by sector. */
 typedef struct level {
     double energy;
     int sector, k;

@@ -229,7 +229,7 @@ out:
     return st;
 }
 
-/* Place of a use's record in a dest of this leading dimension; 0: it has none. */
+/* Offset of a use's record in a tile output of this leading dimension; 0: it has none. */
 static int span_of(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d, int ld, int64_t u,
                    kl_span *out)
 {
