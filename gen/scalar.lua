@@ -69,7 +69,8 @@ local function sum_of(out, moving, line)
     return {charge = sum, of = moving}
 end
 
--- Charges that are scalars: list of {charge, of = {indices}}. What S+ moves goes, or the sum of several stays.
+-- Charges that are scalars: list of {charge, of = {indices}}. What S+ moves goes, or the sum of several
+-- stays.
 local function scalar_charges(out, line)
     local kept, moving, indefinite = {}, {}, nil
     for c, charge in ipairs(out.charges) do
