@@ -335,7 +335,7 @@ static double error_of(int i, int n, const double *energy, double residual)
 #define STUCK 1000 /* times what is attainable: a solver that comes to a stand there has found no end */
 #define VECTOR_ACCURACY 1e-10 /* |H x - E x| of states that are measured, in units of |H| */
 
-/* A block of vectors on its way to the lowest states. */
+/* A block of vectors that becomes the lowest states. */
 typedef struct block {
     kl_dptr x;
     int n; /* vectors: the states asked for and guards */
@@ -398,7 +398,7 @@ out:
     return st;
 }
 
-/* The runs that a checkpoint knows of; *solver: what the one under way kept. One of version 0.1.0 keeps start
+/* The runs that a checkpoint knows of; *solver: what the current one kept. One of version 0.1.0 keeps start
    vectors alone, and the products made until then. */
 static kl_status take_up_runs(const keeping *k, kl_keep *solver, int *old, kl_err *err)
 {

@@ -139,7 +139,7 @@ out:
     return st;
 }
 
-/* What is under way goes on as it was begun. */
+/* An unfinished run goes on as it was begun. */
 static kl_status refuse_typed(const kl_options *o, const char *const *names, const char *under_way,
                               kl_err *err)
 {
