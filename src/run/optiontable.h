@@ -10,6 +10,7 @@ typedef enum kl_subject {
     KL_SUBJECT_MODEL,
     KL_SUBJECT_OPTIONAL_MODEL,
     KL_SUBJECT_FILE,
+    KL_SUBJECT_FILES, /* one or more */
     KL_SUBJECT_OPTIONAL_FILE,
     KL_SUBJECT_SHELL,  /* of `kronlat completion' */
     KL_SUBJECT_COMMAND /* of `kronlat man', optional */
