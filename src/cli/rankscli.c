@@ -61,6 +61,10 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
     KL_TRY(kl_comm_same(comm, lines, err));
     switch (o->command) {
     case KL_CMD_ED: break;
+    case KL_CMD_DMRG:
+        if (o->infinite)
+            st = kl_fail(err, KL_EINPUT, "--infinite is done by one process, and %d were started", comm->size);
+        break;
     case KL_CMD_PLAN:
     case KL_CMD_MODELS:
     case KL_CMD_DEVICES:
@@ -72,7 +76,7 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
         if (o->help) *idle = comm->rank > 0;
         else
             st = kl_fail(err, KL_EINPUT,
-                         "kronlat %s is done by one process, and %d were started; ed is shared",
+                         "kronlat %s is done by one process, and %d were started; dmrg and ed are shared",
                          kl_command_name(o->command), comm->size);
     }
 out:

@@ -32,12 +32,17 @@ kl_status kl_ranks_join(kl_exec *ex, kl_comm *comm, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_alloc(&ex->ranks, 1, KL_MEM_MISC, err));
-    *ex->ranks = (kl_ranks){.comm = comm, .own = ex->vt};
-    ex->vt.dots = spread_dots;
-    ex->vt.fuse = spread_fuse;
+    *ex->ranks = (kl_ranks){.comm = comm, .own = ex->vt, .spread = 1};
+    kl_ranks_overlay(&ex->vt);
     ex->vt.close = spread_close;
 out:
     return st;
+}
+
+void kl_ranks_overlay(kl_vtable *vt)
+{
+    vt->dots = spread_dots;
+    vt->fuse = spread_fuse;
 }
 
 int kl_ranks_any(const kl_exec *ex, int mine)

@@ -10,13 +10,20 @@
 struct kl_ranks {
     kl_comm *comm;
     kl_vtable own; /* entries as they were: of this rank alone */
+    int spread;    /* 1: every rank has its part of a vector; 0: every rank has all of it: share.h */
+    /* of kl_share_join; else NULL: see there */
+    kl_exec *alone, *solver;
+    const double *speed; /* [ranks] of their processors, in any unit */
 };
 
 /* Borrows comm. */
 kl_status kl_ranks_join(kl_exec *ex, kl_comm *comm, kl_err *err) KL_MUST_CHECK;
+/* The entries of vectors that ranks share: sums go over all of them. */
+void kl_ranks_overlay(kl_vtable *vt);
 
 static inline int kl_ranks_size(const kl_exec *ex) { return ex->ranks ? ex->ranks->comm->size : 1; }
 static inline int kl_ranks_mine(const kl_exec *ex) { return ex->ranks ? ex->ranks->comm->rank : 0; }
+static inline int kl_ranks_spread(const kl_exec *ex) { return ex->ranks != NULL && ex->ranks->spread; }
 /* 1: this rank tells and writes what all have found. */
 static inline int kl_ranks_first(const kl_exec *ex) { return kl_ranks_mine(ex) == 0; }
 

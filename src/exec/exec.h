@@ -201,7 +201,7 @@ struct kl_exec {
     char chosen[200]; /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
-    kl_ranks *ranks; /* NULL: vectors are whole; else those of solvers are spread, and sums go over ranks */
+    kl_ranks *ranks; /* NULL: this process works by itself; else with others, see ranks.h and share.h */
     kl_eigen_cost eigen;
     const kl_baselines *baselines; /* what it is compared with; NULL: nothing */
 };

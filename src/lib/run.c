@@ -175,7 +175,8 @@ static kl_status dmrg(kronlat_problem *p, const kronlat_result *start, kronlat_r
     x.path = path_of(p, x.t->o);
     KL_TRY(kl_dmrgrun_go(&x, &state, err));
     kl_err why;
-    const kl_status written = x.path != NULL ? kl_result_write(x.path, x.r, state, &why) : KL_OK;
+    const int writes = x.path != NULL && kl_ranks_first(x.t->ex);
+    const kl_status written = writes ? kl_result_write(x.path, x.r, state, &why) : KL_OK;
     const int stopped = !x.r->finished;
     KL_TRY(kl_handle_result("dmrg", p->scene, &x.r, &state, NULL, out, err));
     (*out)->kept = x.pace.kept;

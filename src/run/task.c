@@ -6,7 +6,7 @@
 #include "run/task.h"
 #include "base/infile.h"
 #include "base/par.h"
-#include "comm/ranks.h"
+#include "comm/share.h"
 #include "run/placement.h"
 
 #include <stdio.h>
@@ -28,20 +28,25 @@ int kl_task_threads(const kl_options *o)
     return cpus > sharing ? cpus / sharing : 1;
 }
 
-/* All ranks work on one problem, so all have read the same. */
+/* All ranks work on one problem, so all have read the same. Exact diagonalization spreads its vectors; DMRG
+   divides lists on whole ones. */
 static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_comm *const c = kl_comm_world();
+    const int ed = o->command == KL_CMD_ED;
     char line[64];
-    if (c == NULL) return KL_OK;
-    if (!ex->vt.rows_take)
+    if (c == NULL || (!ed && o->command != KL_CMD_DMRG)) return KL_OK;
+    if (ed && !ex->vt.rows_take)
         KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ranks share vectors on the host only; allowed: host auto",
                        o->exec));
+    if (o->hybrid)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--hybrid %s: with several ranks a rank is its device or its host",
+                       o->hybrid));
     snprintf(line, sizeof line, "contents of the files that are read=%016llx\n",
              (unsigned long long)kl_infile_digest());
     KL_TRY(kl_comm_same(c, line, err));
-    KL_TRY(kl_ranks_join(ex, c, err));
+    KL_TRY(ed ? kl_ranks_join(ex, c, err) : kl_share_join(ex, c, err));
 out:
     return st;
 }
@@ -122,7 +127,8 @@ kl_status kl_task_settle(kl_task *t, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_task_exec(t->o, &t->ex, err));
-    if (!kl_placement_automatic(t->o)) goto out;
+    /* ranks stay where they are: what was measured is one process */
+    if (!kl_placement_automatic(t->o) || t->ex->ranks) goto out;
     KL_TRY(kl_placement_create(t->o, t->ex, &t->placement, err));
     t->dmrg.placer = t->placement;
     t->dmrg.place = kl_placement_at;

@@ -217,7 +217,7 @@ static void test_superblock(void **state)
                 expect_ok(kl_bigop_make_dense(l, &err), err);
                 expect_ok(kl_bigop_make_dense(r, &err), err);
             }
-            expect_ok(kl_superblock_create(ex, l, r, target, &s, &err), err);
+            expect_ok(kl_superblock_create(ex, l, r, target, 0, &s, &err), err);
             kl_batch_plan plan;
             ex->vt.batch_explain(ex, &s->batch, &plan);
             kl_test_case("superblock %d run %d: %d launches, %lld groups in order, %d rounds", k, w,
