@@ -230,7 +230,7 @@ static void offer_value(const asked *a, const kl_option_row *row)
     static const char *const words[][2] = {
         {"lattice", "chain ring chain: ring: ladder: square: cylinder: torus:"},
         {"order", "column snake fiedler"},
-        {"start", "neel product:"},
+        {"start", "neel product: path:"},
         {"space", "cis cid cisd cisdt cisdtq level: full cas:"},
         {"hybrid", "auto"}};
     if (row->kind == KL_VALUE_CHOICE) offer_words(a, row->allowed);

@@ -123,8 +123,7 @@ out:
 static kl_status choose_path(run *x, const char *label, kl_err *err)
 {
     const kl_status st = kl_ranks_first(x->t->ex) ? find_path(x, label, err) : KL_OK;
-    if (st == KL_OK && x->t->ex->ranks)
-        kl_comm_broadcast(x->t->ex->ranks->comm, 0, x->path, sizeof x->path);
+    if (st == KL_OK && x->t->ex->ranks) kl_comm_broadcast(x->t->ex->ranks->comm, 0, x->path, sizeof x->path);
     return st;
 }
 
@@ -567,7 +566,7 @@ kl_status kl_dmrgcli_measure(kl_options *o, kl_err *err)
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_dmrgrun_check_measure(t, err));
     KL_TRY(kl_task_charges(t, err));
-    KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, t->target, 0, err));
+    KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, t->target, KL_MATCH_STATE, err));
     KL_TRY(kl_result_read_state(path, t->terms, &state, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     KL_TRY(kl_dmrgrun_measure(t, state, 0, r, err));

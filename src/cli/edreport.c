@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/json.h"
-#include "comm/comm.h"
 #include "config.h"
 #include "base/mem.h"
 

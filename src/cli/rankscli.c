@@ -63,7 +63,8 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
     case KL_CMD_ED: break;
     case KL_CMD_DMRG:
         if (o->infinite)
-            st = kl_fail(err, KL_EINPUT, "--infinite is done by one process, and %d were started", comm->size);
+            st =
+                kl_fail(err, KL_EINPUT, "--infinite is done by one process, and %d were started", comm->size);
         break;
     case KL_CMD_PLAN:
     case KL_CMD_MODELS:

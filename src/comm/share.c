@@ -45,7 +45,8 @@ static int64_t done_by(int64_t n, const double *cost, int64_t from, double work)
     return i;
 }
 
-static int is_enough(int64_t n, const double *cost, int size, const double *speed, double time, int64_t *first)
+static int is_enough(int64_t n, const double *cost, int size, const double *speed, double time,
+                     int64_t *first)
 {
     first[0] = 0;
     for (int r = 0; r < size; r++) first[r + 1] = done_by(n, cost, first[r], time * speed[r]);
@@ -135,8 +136,8 @@ static kl_status exchange(kl_exec *ex, int npiece, const kl_share_piece *piece, 
     KL_TRY(kl_alloc(&part, (int64_t)npiece * size, KL_MEM_WORK, err));
     for (int i = 0, next; i < npiece; i = next) {
         kl_share_piece one = piece[i];
-        for (next = i + 1; next < npiece && piece[next].owner == one.owner && piece[next].at == one.at + one.n;
-             next++)
+        for (next = i + 1;
+             next < npiece && piece[next].owner == one.owner && piece[next].at == one.at + one.n; next++)
             one.n += piece[next].n;
         if (one.n > 0) n += push_parts(me, size, one, part + n, base);
     }
@@ -400,8 +401,8 @@ kl_status kl_share_join(kl_exec *ex, kl_comm *comm, kl_err *err)
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&s->speed, comm->size, KL_MEM_MISC, err));
     kl_comm_gather(comm, &mine, s->speed, sizeof mine);
-    s->ranks = (kl_ranks){
-        .comm = comm, .own = ex->vt, .alone = &s->alone, .solver = &s->solver, .speed = s->speed};
+    s->ranks =
+        (kl_ranks){.comm = comm, .own = ex->vt, .alone = &s->alone, .solver = &s->solver, .speed = s->speed};
     s->spread = (kl_ranks){.comm = comm, .own = ex->vt, .spread = 1, .speed = s->speed};
     s->alone = *ex;
     ex->vt.batch_prepare = share_prepare;

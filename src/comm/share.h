@@ -1,5 +1,5 @@
-/* Work on whole vectors that ranks divide. Each has all of a list's operands; of its outputs each rank makes a
-   range, as much work as the others have (nemes2014, Alg. 5, over ranks), and all get all of them, or, of
+/* Work on whole vectors that ranks divide. Each has all of a list's operands; of its outputs each rank makes
+   a range, as much work as the others have (nemes2014, Alg. 5, over ranks), and all get all of them, or, of
    lists with `parts`, keep their own. Groups are as they would be on one rank, and so are the bits of what
    they make. SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SHARE_H

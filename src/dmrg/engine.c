@@ -491,7 +491,8 @@ static kl_status solve_spread(kl_engine *e, kl_superblock *s, const kl_eig_opts 
         e->ex->vt.copy(e->ex, n, kl_dptr_at(e->psi, i * e->layout.n + from), kl_dptr_at(x, i * ld));
     KL_TRY(kl_eig_solve(&s->op, o, x, ld, energy, e->residual, stats, err));
     for (int i = 0; i < e->nstate; i++)
-        KL_TRY(kl_ranks_gather(e->ex, begin, kl_dptr_at(x, i * ld), kl_dptr_at(e->psi, i * e->layout.n), err));
+        KL_TRY(
+            kl_ranks_gather(e->ex, begin, kl_dptr_at(x, i * ld), kl_dptr_at(e->psi, i * e->layout.n), err));
 out:
     e->ex->vt.release(e->ex, &x);
     return st;

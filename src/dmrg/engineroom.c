@@ -70,8 +70,8 @@ kl_status kl_engine_put_away(kl_engine *e, kl_side side, int pos, kl_err *err)
     kl_block *const b = side == KL_LEFT ? e->left_block[pos] : e->right_block[pos + 1];
     if (kl_ranks_size(e->ex) == 1) return KL_OK;
     if (iso && !iso->away) {
-        KL_TRY(kl_share_put_away(e->ex, iso->ndata, side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos],
-                                 err));
+        KL_TRY(kl_share_put_away(e->ex, iso->ndata,
+                                 side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos], err));
         iso->away = 1;
     }
     if (b && !b->away && b->ndata > 0) {

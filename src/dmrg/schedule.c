@@ -411,10 +411,10 @@ static double noise_of(const kl_schedule *s, int k, int *last)
 
 /* One site takes over where noise ends: what opens sectors then is H, bond by bond. From the first sweep on,
    states that lie close to the lowest one would be lost. A sector that is solved as a whole needs all states
-   of two sites. */
-static int sites_of(const kl_schedule *s, double noise)
+   of two sites. k: sweeps that are done. */
+static int sites_of(const kl_schedule *s, int k, double noise)
 {
-    return s->opts->sites == KL_SITES_TWO || s->whole || noise > 0 ? 2 : 1;
+    return s->opts->sites == KL_SITES_TWO || s->whole || noise > 0 || (k == 0 && s->m_start == 0) ? 2 : 1;
 }
 
 static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
@@ -434,7 +434,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
                      .m_min = s->opts->m_min,
                      .discard = s->opts->discard,
                      .noise = noise,
-                     .sites = sites_of(s, noise),
+                     .sites = sites_of(s, k, noise),
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
                      .precise = k > last_noise && (s->whole || lost(s, &res->row[k - 1]) < 1e-11)};
@@ -464,7 +464,7 @@ static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
     return (kl_stage){.m = sweep->m,
                       .held = o->nstate,
                       .noise = sweep->noise,
-                      .sites = sites_of(s, sweep->noise),
+                      .sites = sites_of(s, res->nrow, sweep->noise),
                       .tol = sweep->tol > 0 ? sweep->tol : 1e-8 * s->unit.gap,
                       .max_apply = kl_dmrg_max_apply(o),
                       .m_min = o->m_min,

@@ -33,7 +33,7 @@ typedef struct spectrum {
 
 struct kl_spectra {
     kl_exec *ranks; /* each has its own sectors, */
-    kl_exec *ex;    /* on the executor as one of this rank alone */
+    kl_exec *ex; /* on the executor as one of this rank alone */
     const kl_density *of;
     const kl_basis *mine;
     int singular;
@@ -697,8 +697,8 @@ static kl_status share_states(const kl_spectra *t, const kl_isometry *iso, kl_dp
     KL_TRY(kl_alloc(&piece, n, KL_MEM_WORK, err));
     for (int k = 0; k < n; k++) {
         const int c = iso->sec[k];
-        piece[k] = (kl_share_piece){t->lead.owner[c], iso->off[k],
-                                    (int64_t)t->mine->dim[c] * iso->basis.dim[k]};
+        piece[k] =
+            (kl_share_piece){t->lead.owner[c], iso->off[k], (int64_t)t->mine->dim[c] * iso->basis.dim[k]};
     }
     KL_TRY(kl_share_exchange_there(t->ranks, n, piece, data, err));
 out:

@@ -230,6 +230,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_h5_put_text(w, group, "formula", r->formula);
     snprintf(text, sizeof(text), "%016llx", (unsigned long long)r->model_hash);
     kl_h5_put_text(w, group, "hash", text);
+    if (!r->hash_of_text) kl_h5_put_text(w, group, "hash_of", "tables");
     kl_h5_end_group(group);
 
     group = kl_h5_put_group(w, w->file, "lattice");
@@ -577,6 +578,7 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     KL_TRY(kl_h5_get_text(&in, group, "variant", &r->variant, err));
     KL_TRY(kl_h5_get_text(&in, group, "formula", &r->formula, err));
     KL_TRY(get_hash(&in, group, "hash", &r->model_hash, err));
+    r->hash_of_text = H5Aexists(group, "hash_of") <= 0;
     H5Gclose(group);
     group = -1;
     KL_TRY(get_lattice(&in, r, err));

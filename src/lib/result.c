@@ -370,7 +370,7 @@ static kl_status load(kronlat_problem *p, const char *path, kronlat_result **out
         kl_qn target = kl_qn_zero(); /* the file's own charges: the sector may be any */
         if (r->ncharge == t->model->ncharge)
             for (int c = 0; c < r->ncharge; c++) target.v[c] = (int16_t)r->charge[c].value;
-        KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, target, 0, err));
+        KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, target, KL_MATCH_STATE, err));
         KL_TRY(kl_result_read_state(path, t->terms, &state, err));
     }
     KL_TRY(kl_handle_result(is_ed ? "ed" : "dmrg", p != NULL && !is_ed ? p->scene : NULL, &r, &state, NULL,

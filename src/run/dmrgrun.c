@@ -19,7 +19,7 @@
 int kl_dmrgrun_starts_from_file(const kl_options *o)
 {
     if (o->molecule) return o->start != NULL;
-    return o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0;
+    return kl_start_of(o->start, NULL) == KL_START_FILE;
 }
 
 int kl_dmrgrun_manifold(const kl_dmrg_result *d)
@@ -98,7 +98,7 @@ kl_status kl_dmrgrun_check_start(kl_task *t, const char *path, const kl_result *
     kl_qn own = kl_qn_zero();
     *spin = 0;
     if (kl_result_has_spin(from) == (kl_model_spin(t->model) >= 0))
-        return kl_result_match(path, from, t->model, t->lat, t->params, t->target, 0, err);
+        return kl_result_match(path, from, t->model, t->lat, t->params, t->target, KL_MATCH_START, err);
     if (kl_model_spin(t->model) >= 0)
         return kl_fail(err, KL_EINPUT,
                        "%.300s: holds a state without S, which need not be of one total spin; a run with S "
@@ -106,7 +106,7 @@ kl_status kl_dmrgrun_check_start(kl_task *t, const char *path, const kl_result *
                        path);
     KL_TRY(kl_task_twin(t, err));
     for (int c = 0; c < from->ncharge && c < KL_MAX_CHARGE; c++) own.v[c] = (int16_t)from->charge[c].value;
-    KL_TRY(kl_result_match(path, from, t->twin->model, t->lat, t->params, own, 0, err));
+    KL_TRY(kl_result_match(path, from, t->twin->model, t->lat, t->params, own, KL_MATCH_START, err));
     *spin = 1;
 out:
     return st;
@@ -140,7 +140,7 @@ kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, 
     for (int i = 0; i < o->measure.n; i++)
         KL_TRY(kl_request_check_other(&scene, o->measure.text[i], t->target, err));
     if (done != NULL) {
-        KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
+        KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, KL_MATCH_RUN, err));
         if (!done->finished && o->nschedule > 0 && done->sweep_done >= o->nschedule)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule",
                            o->resume, o->nschedule));

@@ -179,4 +179,15 @@ kl_status kl_options_integers(const char *name, const kl_text_list *list, int64_
 /* "NAME=VALUE" -> length of NAME, 0 when there is no "=" or no name. */
 size_t kl_split_name(const char *text);
 
+/* What --start says. */
+typedef enum kl_start {
+    KL_START_NONE, /* there is none */
+    KL_START_NEEL,
+    KL_START_PRODUCT,
+    KL_START_PATH,
+    KL_START_FILE
+} kl_start;
+/* *list: NULL, or what stands behind the colon. */
+kl_start kl_start_of(const char *text, const char **list);
+
 #endif

@@ -172,8 +172,9 @@ const kl_option_row kl_option_table[] = {
     TEXT("start", 0, "FILE", RUN, B(DMRG_MOLECULE), start, FILE,
          "RESULT.h5 of the same orbitals in the same order (the reference, noise opening what it lacks)"),
     TEXT("start", 0, "WHAT", RUN, B(DMRG), start, START,
-         "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other "
-         "parameters are welcome"),
+         "neel, product:STATE,STATE,... (repeated along the lattice), with S path:SPIN,SPIN,... (of the part "
+         "left of each cut, from S to 0: path:0,1/2; behind a colon repeated), or RESULT.h5: another m or "
+         "other parameters are welcome"),
     TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG), sweep_parameter, SWEEP,
          "one run for each value (or NAME=a,b,...), each starting from the state before"),
     LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
@@ -201,8 +202,8 @@ const kl_option_row kl_option_table[] = {
            "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
            "basis of the sweep before (auto)"),
     CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites_per_step, "1|2|auto",
-           "sites optimized together: two; or, in sweeps without noise, one, the bond ahead expanded before by "
-           "states that H leads to (1, auto)"),
+           "sites optimized together: two; or, in sweeps without noise but the first, one, the bond ahead expanded "
+           "before by states that H leads to (1, and auto, the default)"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
          "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
          "as runs on a device do: what to compare their energies with"),

@@ -106,7 +106,8 @@ static kl_status read_other(const kl_request_scene *scene, const kl_request *q, 
     kl_status st = KL_OK;
     kl_result *r = NULL;
     KL_TRY(kl_result_read(q->file, &r, err));
-    KL_TRY(kl_result_match(q->file, r, scene->terms->model, scene->lat, scene->params, target, 0, err));
+    KL_TRY(kl_result_match(q->file, r, scene->terms->model, scene->lat, scene->params, target, KL_MATCH_STATE,
+                           err));
     KL_TRY(kl_result_read_state(q->file, scene->terms, out, err));
     (*out)->nstate = wanted_states(r, *out);
 out:

@@ -477,11 +477,10 @@ static kl_status product_start(kl_task *t, const char *list, kl_err *err)
 
 kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
 {
-    const char *start = t->o->start;
+    const char *list;
+    const kl_start start = kl_start_of(t->o->start, &list);
     t->dmrg.target = target;
     t->dmrg.start = NULL;
-    const int neel = start != NULL && strcmp(start, "neel") == 0,
-              product = start != NULL && strncmp(start, "product:", 8) == 0;
     kl_status st = KL_OK;
     if (t->molecule != NULL) {
         if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
@@ -489,9 +488,12 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
             t->dmrg.start = t->start;
         return st;
     }
-    if (!neel && !product) return KL_OK;
+    if (start == KL_START_NONE || start == KL_START_FILE) return KL_OK;
     if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
-    if (st == KL_OK) st = neel ? neel_start(t, err) : product_start(t, start + 8, err);
+    if (st == KL_OK)
+        st = start == KL_START_NEEL   ? neel_start(t, err)
+             : start == KL_START_PATH ? kl_task_path_start(t, list, err)
+                                      : product_start(t, list, err);
     if (st == KL_OK) t->dmrg.start = t->start;
     return st;
 }
@@ -528,9 +530,9 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
                     : strcmp(o->truncation, "exact") == 0                       ? KL_TRUNCATION_EXACT
                                                                                 : KL_TRUNCATION_PRODUCTS;
     const char *const sites = o->sites_per_step;
-    d->sites = sites == NULL || strcmp(sites, "2") == 0 ? KL_SITES_TWO
-               : strcmp(sites, "1") == 0                ? KL_SITES_ONE
-                                                        : KL_SITES_AUTO;
+    d->sites = sites == NULL || strcmp(sites, "auto") == 0 ? KL_SITES_AUTO
+               : strcmp(sites, "1") == 0                   ? KL_SITES_ONE
+                                                           : KL_SITES_TWO;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);

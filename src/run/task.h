@@ -68,7 +68,9 @@ kl_status kl_task_charges(kl_task *t, kl_err *err) KL_MUST_CHECK;
 /* EINPUT where charges are scanned and `what` ("a plan is for") is of one sector. */
 kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err) KL_MUST_CHECK;
 
-/* Sets dmrg.target, and dmrg.start from --start neel or product:, whose charge must be the target. */
+/* Fills start from the list of --start path:, for dmrg.target. */
+kl_status kl_task_path_start(kl_task *t, const char *list, kl_err *err) KL_MUST_CHECK;
+/* Sets dmrg.target, and dmrg.start from --start neel, product: or path:, whose charge must be the target. */
 kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err) KL_MUST_CHECK;
 
 /* Sectors that --charge scan means, ascending. */
