@@ -161,6 +161,43 @@ kl_status kl_share_exchange_there(kl_exec *ex, int npiece, const kl_share_piece 
     return ex->ranks ? exchange(ex, npiece, piece, base, err) : KL_OK;
 }
 
+/* First how long they are, then all of them. */
+kl_status kl_share_lists(kl_exec *ex, int n, kl_share_list *list, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int me = kl_ranks_mine(ex);
+    kl_share_piece *piece = NULL;
+    double *count = NULL, *all = NULL;
+    int64_t total = 0;
+    KL_TRY(kl_alloc(&piece, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&count, n, KL_MEM_WORK, err));
+    for (int i = 0; i < n; i++) {
+        piece[i] = (kl_share_piece){list[i].owner, i, 1};
+        count[i] = list[i].count;
+    }
+    KL_TRY(kl_share_exchange(ex, n, piece, count, err));
+    for (int i = 0; i < n; i++) {
+        piece[i] = (kl_share_piece){list[i].owner, total, (int64_t)count[i]};
+        total += piece[i].n;
+    }
+    KL_TRY(kl_realloc(&all, total, KL_MEM_WORK, err));
+    for (int i = 0; i < n; i++)
+        if (list[i].owner == me && list[i].count > 0)
+            memcpy(all + piece[i].at, list[i].number, (size_t)piece[i].n * sizeof *all);
+    KL_TRY(kl_share_exchange(ex, n, piece, all, err));
+    for (int i = 0; i < n; i++) {
+        if (list[i].owner == me || piece[i].n == 0) continue;
+        list[i].count = (int)piece[i].n;
+        KL_TRY(kl_realloc(&list[i].number, piece[i].n, KL_MEM_WORK, err));
+        memcpy(list[i].number, all + piece[i].at, (size_t)piece[i].n * sizeof *all);
+    }
+out:
+    kl_free(&piece);
+    kl_free(&count);
+    kl_free(&all);
+    return st;
+}
+
 /* ---------------------------------------------------------------- lists */
 
 typedef struct placed {

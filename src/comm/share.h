@@ -41,6 +41,14 @@ kl_status kl_share_exchange(kl_exec *ex, int npiece, const kl_share_piece *piece
 kl_status kl_share_exchange_there(kl_exec *ex, int npiece, const kl_share_piece *piece, kl_dptr base,
                                   kl_err *err) KL_MUST_CHECK;
 
+/* Numbers that one rank has. */
+typedef struct kl_share_list {
+    int owner, count;
+    double *number;
+} kl_share_list;
+/* In: this rank's are there; out: those of all, in new memory (KL_MEM_WORK). */
+kl_status kl_share_lists(kl_exec *ex, int n, kl_share_list *list, kl_err *err) KL_MUST_CHECK;
+
 /* Of n operators' numbers each rank keeps its part; all of them are there again after kl_share_bring. */
 kl_status kl_share_put_away(kl_exec *ex, int64_t n, kl_dptr *data, kl_err *err) KL_MUST_CHECK;
 kl_status kl_share_bring(kl_exec *ex, int64_t n, kl_dptr *data, kl_err *err) KL_MUST_CHECK;

@@ -170,6 +170,7 @@ kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_o
                                   .psi = d->wave.psi,
                                   .more = passes(o, warm, d->nstate)}};
     if (warm) out->range.warm = warm->data;
+    out->nsec = n;
     KL_TRY(kl_alloc(&out->sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->part, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->range.part, n, KL_MEM_WORK, err));
@@ -189,6 +190,27 @@ kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_o
 out:
     kl_free(&cost);
     return st;
+}
+
+int kl_leading_tried(const kl_leading *l)
+{
+    int count = 0;
+    for (int c = 0; c < l->nsec; c++) count += l->way[c].products && l->way[c].mode == KL_RANGE_TRIED;
+    return count;
+}
+
+int kl_leading_narrow(const kl_leading *l, const int *kept, int *least)
+{
+    int narrow = 0;
+    for (int c = 0; c < l->nsec; c++) {
+        int next;
+        if (!l->way[c].products || l->way[c].mode != KL_RANGE_TRIED ||
+            !kl_sector_narrow(l->way[c].width, kept[c], &next))
+            continue;
+        least[c] = next;
+        narrow = 1;
+    }
+    return narrow;
 }
 
 void kl_leading_clear(kl_leading *l)

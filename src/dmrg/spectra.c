@@ -434,26 +434,11 @@ void kl_spectra_destroy(kl_spectra **s)
 
 int kl_spectra_largest(const kl_spectra *t) { return t->largest; }
 
-int kl_spectra_tried(const kl_spectra *t)
-{
-    int count = 0;
-    for (int c = 0; c < t->mine->nsec; c++)
-        count += t->lead.way[c].products && t->lead.way[c].mode == KL_RANGE_TRIED;
-    return count;
-}
+int kl_spectra_tried(const kl_spectra *t) { return kl_leading_tried(&t->lead); }
 
 int kl_spectra_narrow(const kl_spectra *t, const int *kept, int *least)
 {
-    int narrow = 0;
-    for (int c = 0; c < t->mine->nsec; c++) {
-        const kl_sector_way way = t->lead.way[c];
-        int next;
-        if (!way.products || way.mode != KL_RANGE_TRIED || !kl_sector_narrow(way.width, kept[c], &next))
-            continue;
-        least[c] = next;
-        narrow = 1;
-    }
-    return narrow;
+    return kl_leading_narrow(&t->lead, kept, least);
 }
 
 /* Weight of what products leave out, of `seen` in all: a difference of norms where that is not rounding. */
@@ -480,41 +465,22 @@ out:
     return st;
 }
 
-/* All ranks get the weights of all sectors: first how many there are, then these. */
+/* All ranks get the weights of all sectors. */
 static kl_status share_weights(kl_spectra *t, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = t->mine->nsec;
-    kl_share_piece *piece = NULL;
-    double *count = NULL, *all = NULL;
-    int64_t total = 0;
+    kl_share_list *list = NULL;
     if (kl_ranks_size(t->ranks) == 1) return KL_OK;
-    KL_TRY(kl_alloc(&piece, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&count, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&list, n, KL_MEM_WORK, err));
+    for (int c = 0; c < n; c++) list[c] = (kl_share_list){t->lead.owner[c], t->sp[c].n, t->sp[c].w};
+    st = kl_share_lists(t->ranks, n, list, err);
     for (int c = 0; c < n; c++) {
-        piece[c] = (kl_share_piece){t->lead.owner[c], c, 1};
-        count[c] = t->sp[c].n;
-    }
-    KL_TRY(kl_share_exchange(t->ranks, n, piece, count, err));
-    for (int c = 0; c < n; c++) {
-        piece[c] = (kl_share_piece){t->lead.owner[c], total, (int64_t)count[c]};
-        total += piece[c].n;
-    }
-    KL_TRY(kl_realloc(&all, total, KL_MEM_WORK, err));
-    for (int c = 0; c < n; c++)
-        if (is_own(t, c) && piece[c].n > 0)
-            memcpy(all + piece[c].at, t->sp[c].w, (size_t)piece[c].n * sizeof *all);
-    KL_TRY(kl_share_exchange(t->ranks, n, piece, all, err));
-    for (int c = 0; c < n; c++) {
-        if (is_own(t, c) || piece[c].n == 0) continue;
-        t->sp[c].n = (int)piece[c].n;
-        KL_TRY(kl_realloc(&t->sp[c].w, piece[c].n, KL_MEM_WORK, err));
-        memcpy(t->sp[c].w, all + piece[c].at, (size_t)piece[c].n * sizeof *all);
+        t->sp[c].n = list[c].count;
+        t->sp[c].w = list[c].number;
     }
 out:
-    kl_free(&piece);
-    kl_free(&count);
-    kl_free(&all);
+    kl_free(&list);
     return st;
 }
 

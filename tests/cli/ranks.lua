@@ -31,8 +31,8 @@ local function lines(text) -- ours alone: launchers add their own
     return found
 end
 
--- Name, command, tolerance of energies (1e-11), numbers of ranks (2, 3 and 4). Fifteen runs on each number, and
--- more on three alone. What is truncated agrees to 1e-10, what is not to 1e-12.
+-- Name, command, tolerance of energies (1e-11), numbers of ranks (2, 3 and 4). Fifteen runs on each number,
+-- and more on three alone. What is truncated agrees to 1e-10, what is not to 1e-12.
 local hubbard = "hubbard -p U=4 --threads 1 --sites 6 --charge N_up=3 --charge N_dn=3 "
 local spins = "ed heisenberg --threads 1 --lattice ladder:5x2 --charge Sz=0 "
 local sweeps = "dmrg %s --threads 1 -o none "
@@ -87,8 +87,10 @@ local function levels(r) -- of a run, or of a table of many
 end
 
 for _, case in ipairs(runs) do
-    local name, command, tolerance, on = case[1], case[2] .. " --json", case[3] or 1e-11, case[4] or { 2, 3, 4 }
-    if command:find "^ed" and not command:find "temperatures" then command = command .. " --accuracy 1e-12" end
+    local name, command = case[1], case[2] .. " --json"
+    local tolerance, on = case[3] or 1e-11, case[4] or { 2, 3, 4 }
+    local solves = command:find "^ed" and not command:find "temperatures"
+    if solves then command = command .. " --accuracy 1e-12" end
     local status, text, err = run(command)
     local one = status == 0 and json(text)
     local wrong = not one and err or nil
@@ -130,7 +132,8 @@ told("different files", launch .. "1 " .. mine:format "a" .. " : -n 1 " .. mine:
 local function killed(method, big)
     local want = json(select(2, run(big .. " -o none --json"))).energy
     local status, _, err = shell(([[
-%s 3 sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec $K %s -o %s.h5 --checkpoint-every 0.05' & p=$!
+%s 3 sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
+exec $K %s -o %s.h5 --checkpoint-every 0.05' & p=$!
 for i in $(seq 600); do test -s %s.h5 && break; sleep 0.05; done
 kill -9 $(cat pid.2); begun=$(date +%%s); wait $p; s=$?
 test $(($(date +%%s) - begun)) -le 5 || s=99
@@ -144,9 +147,11 @@ exit $s]]):format(launch, big, method, method))
         local status, text, err =
             shell(("%s%d $K %s --resume again.h5 --threads 1 --json"):format(launch, n, method))
         local e = status == 0 and json(text).energy
-        ok(e and near(e, want, 1e-10), ("%s: the checkpoint goes on, on %d ranks"):format(method, n), e, want, err)
+        ok(e and near(e, want, 1e-10), ("%s: the checkpoint goes on, on %d ranks"):format(method, n), e, want,
+            err)
     end
 end
 killed("ed", "ed heisenberg --lattice ring:20 --charge Sz=0 --threads 1")
-killed("dmrg", "dmrg hubbard -p U=4 --sites 16 --charge N_up=8 --charge N_dn=8 --threads 1 --schedule 60,120,120,120")
+killed("dmrg",
+    "dmrg hubbard -p U=4 --sites 16 --charge N_up=8 --charge N_dn=8 --threads 1 --schedule 60,120,120,120")
 kit.finish()

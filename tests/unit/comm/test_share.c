@@ -17,10 +17,12 @@ static void test_ranges_of_equal_work(void **state)
     expect_eq(first[2], 7);
     kl_share_cut(7, cost, 1, even, first);
     expect_eq(first[1], 7);
-    kl_share_cut(7, cost, 3, even, first);
-    expect_eq(first[1], 2);
-    expect_eq(first[2], 3);
-    expect_eq(first[3], 7);
+    kl_share_cut(7, cost, 3, even, first); /* 1 1 4 | 2 2 1 1, or 1 1 | 4 | 2 2 1 1: no more than 6 */
+    for (int r = 0; r < 3; r++) {
+        double sum = 0;
+        for (int64_t i = first[r]; i < first[r + 1]; i++) sum += cost[i];
+        expect_true(sum <= 6);
+    }
 }
 
 static void test_more_ranks_than_work(void **state)
