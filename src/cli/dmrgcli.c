@@ -465,7 +465,7 @@ static kl_status take_over(run *x, kl_options *o, kl_result **done, kl_err *err)
     kl_status st = KL_OK;
     char *text = NULL;
     kl_runfile_point at;
-    KL_TRY(kl_result_read(o->resume, done, err));
+    KL_TRY(kl_option_says("resume", kl_result_read(o->resume, done, err), err));
     if (kl_edresult_is(*done))
         KL_TRY(kl_fail(err, KL_EINPUT,
                        "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume,

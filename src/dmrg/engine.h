@@ -131,9 +131,8 @@ int64_t kl_engine_least_bytes(int64_t n, int nstate);
 /* 1: dense operators of LR leave it that much; where not, a centre takes l-1-1-r's. */
 int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate);
 
-/* Enlarged operators of the centre in four factors; multiplied out where the strategy is LR. */
-kl_status kl_engine_make_parts(kl_engine *e, kl_err *err) KL_MUST_CHECK;
-kl_status kl_engine_multiply_out(kl_engine *e, kl_err *err) KL_MUST_CHECK;
+/* Enlarged operators of the centre, where they are not there yet. */
+kl_status kl_engine_make_operators(kl_engine *e, kl_err *err) KL_MUST_CHECK;
 
 /* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms'
    constant. */

@@ -4,6 +4,7 @@
 #ifndef KL_RESULT_H
 #define KL_RESULT_H
 #include "dmrg/dmrg.h"
+#include "io/geometry.h"
 
 /* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without
    leading slash ("local/Sz"). */
@@ -50,6 +51,7 @@ typedef struct kl_result {
     int nsite;
     int *order; /* [nsite] lattice number by position */
     double (*xy)[2]; /* [nsite] by lattice number */
+    kl_geometry geometry; /* empty in files of version 0.1.0 */
     int ncharge;
     kl_result_charge *charge;
     int nparam;

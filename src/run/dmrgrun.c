@@ -49,7 +49,7 @@ kl_status kl_dmrgrun_check_measure(const kl_task *t, kl_err *err)
 static kl_status read_done(kl_options *o, kl_result **done, kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(kl_result_read(o->resume, done, err));
+    KL_TRY(kl_option_says("resume", kl_result_read(o->resume, done, err), err));
     if (kl_edresult_is(*done))
         KL_TRY(kl_fail(err, KL_EINPUT,
                        "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume,
@@ -119,7 +119,7 @@ static kl_status read_start(kl_task *t, const char *path, kl_state **state, kl_e
     kl_result *from = NULL;
     kl_state *narrow = NULL;
     int spin;
-    KL_TRY(kl_result_read(path, &from, err));
+    KL_TRY(kl_option_says("start", kl_result_read(path, &from, err), err));
     KL_TRY(kl_dmrgrun_check_start(t, path, from, &spin, err));
     if (spin) {
         KL_TRY(kl_result_read_state(path, t->twin, &narrow, err));

@@ -378,7 +378,7 @@ kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, 
     *t = NULL;
     *done = NULL;
     if (o->resume != NULL) {
-        KL_TRY(kl_result_read(o->resume, done, err));
+        KL_TRY(kl_option_says("resume", kl_result_read(o->resume, done, err), err));
         if (!kl_edresult_is(*done))
             KL_TRY(kl_fail(
                 err, KL_EINPUT,

@@ -63,7 +63,7 @@ static kl_status against_inputs(const kl_options *o, const char *job, const outp
     char file[1100];
     KL_TRY(against(w, "the job file", job, err));
     if (o->command == KL_CMD_CI || o->molecule) KL_TRY(against(w, "the FCIDUMP file", o->file, err));
-    if (o->command == KL_CMD_PLOT) KL_TRY(against(w, "the result file", o->file, err));
+    if (o->command == KL_CMD_PLOT) KL_TRY(against(w, "the file", o->file, err));
     if (o->model != NULL && (strchr(o->model, '/') != NULL || ends_with(o->model, ".lua")))
         KL_TRY(against(w, "the model file", o->model, err));
     if (o->lattice != NULL && ends_with(o->lattice, ".lua"))

@@ -81,6 +81,9 @@ kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err) K
 
 /* The parts of kl_task_create. */
 kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err) KL_MUST_CHECK;
+/* The lattice alone; given may be NULL, nsite_only as in kl_task_create. */
+kl_status kl_task_lattice(const kl_options *o, const kl_task_given *given, int nsite_only, kl_lattice **out,
+                          kl_err *err) KL_MUST_CHECK;
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 
 /* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */

@@ -128,6 +128,21 @@ static void check_head(const kl_result *r, const fixture *f)
     assert_int_equal(r->seed, 7);
     assert_memory_equal(r->order, f->j.lat->order, sizeof(int) * 6);
     assert_memory_equal(r->xy, f->j.lat->xy, sizeof(double) * 12);
+    const kl_lattice *const lat = f->j.lat;
+    assert_int_equal(r->geometry.nbond, lat->nbond);
+    assert_int_equal(r->geometry.nclass, lat->nbond_class);
+    for (int b = 0; b < lat->nbond; b++) {
+        const kl_bond *const bond = &lat->bond[b];
+        assert_int_equal(r->geometry.bond[b][bond->reversed], bond->i);
+        assert_int_equal(r->geometry.bond[b][!bond->reversed], bond->j);
+        assert_true(r->geometry.length[b] == bond->r);
+        assert_true(fabs(hypot(r->geometry.way[b][0], r->geometry.way[b][1]) - bond->r) < 1e-12);
+        for (int c = 0; c < lat->nbond_class; c++) {
+            int has = 0;
+            for (int k = 0; k < bond->nclass; k++) has |= bond->cls[k] == c;
+            assert_int_equal(kl_geometry_is(&r->geometry, b, lat->bond_class[c]), has);
+        }
+    }
     assert_int_equal(r->ncharge, 2);
     char charges[64];
     assert_string_equal(kl_result_print_charges(r, charges, sizeof charges), "N_up=2 N_dn=3");
