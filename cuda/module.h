@@ -19,7 +19,7 @@ extern "C" {
 
 /* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h and
    kron.h changes its meaning */
-enum { KL_CUDA_ABI = 12 };
+enum { KL_CUDA_ABI = 13 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
@@ -68,7 +68,8 @@ typedef struct kl_cuda_module {
     int abi;
     size_t bytes[7]; /* KL_CUDA_SIZES */
     const char *made_for; /* which GPUs, for messages */
-    kl_status (*open)(const kl_cuda_host *host, kl_exec *ex, kl_err *err); /* fills vt, where and self */
+    /* fills vt, where and self */
+    kl_status (*open)(const kl_cuda_host *host, kl_device_choice which, kl_exec *ex, kl_err *err);
 } kl_cuda_module;
 
 #ifdef __cplusplus

@@ -92,9 +92,9 @@ static kl_status open_all(bench *b, kl_err *err)
     kl_status st = KL_OK;
     kl_err why;
     KL_TRY(kl_exec_open_host(b->nthread, &b->ex[HOST], err));
-    if (kl_exec_open_offload(0, &b->ex[OFFLOAD], &why) != KL_OK)
+    if (kl_exec_open_offload(KL_ANY_DEVICE, 0, &b->ex[OFFLOAD], &why) != KL_OK)
         snprintf(b->absent[OFFLOAD], sizeof b->absent[OFFLOAD], "%.199s", why.text);
-    if (kl_exec_open_cuda(&b->ex[CUDA], &why) != KL_OK)
+    if (kl_exec_open_cuda(KL_ANY_DEVICE, &b->ex[CUDA], &why) != KL_OK)
         snprintf(b->absent[CUDA], sizeof b->absent[CUDA], "%.199s", why.text);
     for (int i = OFFLOAD; i <= CUDA; i++)
         if (b->ex[i]) b->ex[i]->nthread = b->ex[HOST]->nthread;

@@ -29,7 +29,8 @@ int kl_rankscli_tells(void) { return comm != NULL ? comm->rank == 0 : kl_comm_la
 /* What differs between machines without changing a result. */
 static int may_differ(const char *name)
 {
-    return strcmp(name, "threads") == 0 || strcmp(name, "device-memory") == 0 || strcmp(name, "memory") == 0;
+    return strcmp(name, "threads") == 0 || strcmp(name, "device") == 0 ||
+           strcmp(name, "device-memory") == 0 || strcmp(name, "memory") == 0;
 }
 
 static kl_status describe(const kl_options *o, char **out, kl_err *err)

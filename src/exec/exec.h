@@ -206,14 +206,21 @@ struct kl_exec {
     const kl_baselines *baselines; /* what it is compared with; NULL: nothing */
 };
 
+/* Which device of a kind. */
+typedef struct kl_device_choice {
+    int number; /* from 0; -1: the first that is visible (OpenMP: its default) */
+    int in_turn; /* 1: of how many there are, modulo that: ranks of one machine take turns */
+} kl_device_choice;
+#define KL_ANY_DEVICE ((kl_device_choice){.number = -1})
+
 /* nthread threads of this machine. */
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;
-/* OpenMP target regions on the default device; EABSENT when they are not built in, or would run on the host.
-   plain: 1 takes the kernels that every target has, also where there are better ones. */
-kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
-/* CUDA on the first GPU that is visible, by the module libkronlat-cuda.so; EABSENT when there is no module,
-   driver or GPU. */
-kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* OpenMP target regions; EABSENT when they are not built in, or would run on the host. plain: 1 takes the
+   kernels that every target has, also where there are better ones. */
+kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* CUDA, by the module libkronlat-cuda.so; EABSENT when there is no module, driver or GPU. Of both: EINPUT
+   when there is no such device. */
+kl_status kl_exec_open_cuda(kl_device_choice which, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
 
 /* New memory that holds n numbers of the host. */

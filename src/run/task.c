@@ -28,6 +28,13 @@ int kl_task_threads(const kl_options *o)
     return cpus > sharing ? cpus / sharing : 1;
 }
 
+kl_device_choice kl_task_device(const kl_options *o)
+{
+    const kl_comm *const c = kl_comm_world();
+    if (o->device >= 0) return (kl_device_choice){.number = (int)o->device};
+    return c != NULL ? (kl_device_choice){c->local, 1} : KL_ANY_DEVICE;
+}
+
 /* All ranks work on one problem, so all have read the same. Exact diagonalization spreads its vectors; DMRG
    divides lists on whole ones. */
 static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
@@ -97,6 +104,10 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
         return kl_fail(err, KL_EINPUT,
                        "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload",
                        o->hybrid);
+    if (!offload && !cuda && o->device >= 0 && !kl_placement_automatic(o))
+        return kl_fail(err, KL_EINPUT,
+                       "--device %d: --exec %s takes none; allowed: with --exec cuda or offload",
+                       (int)o->device, o->exec);
     kl_status st = KL_OK;
     kl_exec *device = NULL, *host = NULL;
     *out = NULL;
@@ -106,8 +117,8 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
         else *out = host, host = NULL;
         goto out;
     }
-    if (cuda) KL_TRY(kl_exec_open_cuda(&device, err));
-    else KL_TRY(kl_exec_open_offload(0, &device, err));
+    if (cuda) KL_TRY(kl_exec_open_cuda(kl_task_device(o), &device, err));
+    else KL_TRY(kl_exec_open_offload(kl_task_device(o), 0, &device, err));
     device->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
