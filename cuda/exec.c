@@ -14,6 +14,9 @@ static void cuda_close(kl_exec *ex)
     kl_cuda *self = ex->self;
     const kl_cuda_host *const host = self->host;
     if (self->stream) cudaStreamSynchronize(self->stream);
+#ifdef KL_CUDA_NCCL
+    kl_cuda_link_close(self);
+#endif
     kl_cuda_blas_close(self);
     kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
@@ -152,6 +155,16 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
         .spmv_release = kl_cuda_spmv_release,
         .moves_fetch = kl_cuda_moves_fetch,
         .moves_land = kl_cuda_moves_land,
+        .rows_prepare = kl_cuda_rows_prepare,
+        .rows_release = kl_cuda_rows_release,
+        .rows_take = kl_cuda_rows_take,
+        .rows_add = kl_cuda_rows_add,
+#ifdef KL_CUDA_NCCL
+        .link_name = kl_cuda_link_name,
+        .link_open = kl_cuda_link_open,
+        .link_start = kl_cuda_link_start,
+        .link_join = kl_cuda_link_join,
+#endif
         .batch_explain = kl_cuda_batch_explain,
         .room = kl_cuda_room,
         .explain = kl_cuda_explain,

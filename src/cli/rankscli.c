@@ -62,6 +62,13 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
     KL_TRY(kl_comm_same(comm, lines, err));
     switch (o->command) {
     case KL_CMD_ED: break;
+    case KL_CMD_CI:
+        if (o->plan) *idle = comm->rank > 0;
+        else if (o->arrays != NULL || o->half)
+            st = kl_fail(err, KL_EINPUT,
+                         "%s: of several ranks each has its rows of the matrix; start one process",
+                         o->half ? "--half" : "--arrays");
+        break;
     case KL_CMD_DMRG:
         if (o->infinite)
             st =
@@ -78,7 +85,7 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
         if (o->help) *idle = comm->rank > 0;
         else
             st = kl_fail(err, KL_EINPUT,
-                         "kronlat %s is done by one process, and %d were started; dmrg and ed are shared",
+                         "kronlat %s is done by one process, and %d were started; dmrg, ed and ci are shared",
                          kl_command_name(o->command), comm->size);
     }
 out:

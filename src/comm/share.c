@@ -8,10 +8,16 @@
 
 #include "base/mem.h"
 
-/* What a message costs in the flops of a core: to be sent at all, and a number of it. A list is divided where
-   the work that others do is more. */
-#define MESSAGE_FLOP 1.0e5
-#define NUMBER_FLOP 20.0
+/* What a message costs in flops of those who wait for it: to be sent at all, and a number of it. A list is
+   divided where the work that others do is more. Processors; devices that are linked; others. */
+static const struct cost {
+    double message, number;
+} costs[] = {{1.0e5, 20.0}, {3.0e8, 320.0}, {1.0e9, 16000.0}};
+
+static const struct cost *cost_of(const kl_exec *ex)
+{
+    return &costs[ex->space == KL_SPACE_HOST ? 0 : ex->ranks->linked ? 1 : 2];
+}
 /* Work of a number that is written, beside the flops of its records. */
 #define WRITTEN 1.0
 
@@ -31,9 +37,10 @@ typedef struct divided {
 
 /* ---------------------------------------------------------------- who does what */
 
-int kl_share_worth(double flop, int64_t numbers, int size)
+int kl_share_worth(const kl_exec *ex, double flop, int64_t numbers)
 {
-    return flop * (1.0 - 1.0 / size) > MESSAGE_FLOP + NUMBER_FLOP * (double)numbers;
+    const struct cost *const c = cost_of(ex);
+    return flop * (1.0 - 1.0 / kl_ranks_size(ex)) > c->message + c->number * (double)numbers;
 }
 
 /* Tasks from `from` on that a rank of that speed has done by `time`, at least none. */
@@ -111,6 +118,11 @@ kl_status kl_share_owners(const kl_exec *ex, int n, const double *cost, int *own
     if (ex->ranks) return kl_share_tasks(n, cost, kl_ranks_size(ex), ex->ranks->speed, owner, err);
     memset(owner, 0, (size_t)n * sizeof *owner);
     return KL_OK;
+}
+
+void kl_share_rows(const kl_exec *ex, int64_t n, const double *cost, int64_t *first)
+{
+    kl_share_cut(n, cost, kl_ranks_size(ex), ex->ranks->speed, first);
 }
 
 /* ---------------------------------------------------------------- what all want */
@@ -309,7 +321,7 @@ static kl_status share_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     kl_status st = KL_OK;
     divided *d = NULL;
     b->shared = NULL;
-    if (!kl_share_worth(b->flop, b->ny, kl_ranks_size(ex)) || !says_where(b))
+    if (!kl_share_worth(ex, b->flop, b->ny) || !says_where(b))
         return ex->ranks->own.batch_prepare(ex, b, err);
     KL_TRY(kl_alloc(&d, 1, KL_MEM_RECORD, err));
     KL_TRY(divide(ex, b, d, err));
@@ -435,12 +447,18 @@ kl_status kl_share_join(kl_exec *ex, kl_comm *comm, kl_err *err)
     kl_status st = KL_OK;
     sharing *s = NULL;
     const double mine = ex->nthread;
+    int linked;
+    KL_TRY(kl_ranks_link(ex, comm, &linked, err));
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&s->speed, comm->size, KL_MEM_MISC, err));
     kl_comm_gather(comm, &mine, s->speed, sizeof mine);
-    s->ranks =
-        (kl_ranks){.comm = comm, .own = ex->vt, .alone = &s->alone, .solver = &s->solver, .speed = s->speed};
-    s->spread = (kl_ranks){.comm = comm, .own = ex->vt, .spread = 1, .speed = s->speed};
+    s->ranks = (kl_ranks){.comm = comm,
+                          .own = ex->vt,
+                          .linked = linked,
+                          .alone = &s->alone,
+                          .solver = &s->solver,
+                          .speed = s->speed};
+    s->spread = (kl_ranks){.comm = comm, .own = ex->vt, .linked = linked, .spread = 1, .speed = s->speed};
     s->alone = *ex;
     ex->vt.batch_prepare = share_prepare;
     ex->vt.batch_apply = share_apply;

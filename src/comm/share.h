@@ -15,8 +15,8 @@ kl_exec *kl_share_alone(kl_exec *ex);
 /* The same executor for vectors that are spread, as solvers want it; without ranks ex. */
 kl_exec *kl_share_solver(kl_exec *ex);
 
-/* Whether dividing so much work is worth exchanging `numbers` results between `size` ranks. Pure. */
-int kl_share_worth(double flop, int64_t numbers, int size);
+/* Whether dividing so much work is worth exchanging `numbers` results between the ranks of ex. */
+int kl_share_worth(const kl_exec *ex, double flop, int64_t numbers);
 /* first[size + 1]: of n tasks in a row rank r gets those from first[r] to first[r + 1], so that the one that
    is done last is done as soon as can be. Pure. */
 void kl_share_cut(int64_t n, const double *cost, int size, const double *speed, int64_t *first);
@@ -26,6 +26,9 @@ kl_status kl_share_tasks(int n, const double *cost, int size, const double *spee
 /* The same for the ranks of ex; without ranks all are rank 0's. */
 kl_status kl_share_owners(const kl_exec *ex, int n, const double *cost, int *owner,
                           kl_err *err) KL_MUST_CHECK;
+
+/* first[ranks + 1] by kl_share_cut for the ranks of ex. */
+void kl_share_rows(const kl_exec *ex, int64_t n, const double *cost, int64_t *first);
 
 /* [ranks + 1]: numbers of y that each rank makes of a prepared list with `parts`; NULL: all make all. */
 const int64_t *kl_share_begin(const kl_batch *b);

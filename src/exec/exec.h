@@ -66,6 +66,14 @@ typedef struct kl_batch_plan {
     const char *kernel; /* which kernel does the products */
 } kl_batch_plan;
 
+/* Numbers in an executor's memory that go to another rank's, or come from there. */
+typedef struct kl_ranks_part {
+    int peer, send;
+    kl_dptr at;
+    int64_t n;
+} kl_ranks_part;
+enum { KL_LINK_NAME = 128, KL_NLINK = 8 }; /* bytes of a name; exchanges under way at most */
+
 /* Operations that an executor can be asked about before anything runs. ORDER KL_OP: op_name in exec.c */
 typedef enum kl_op {
     KL_OP_COPY,
@@ -176,6 +184,14 @@ typedef struct kl_vtable {
     void (*rows_release)(kl_exec *ex, kl_rows *r);
     kl_status (*rows_take)(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr buffer, kl_err *err);
     kl_status (*rows_add)(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
+    /* NULL, or devices of several ranks reach each other: the name of a link, which one rank makes up and all
+       have to know, and the link, opened by all together. */
+    kl_status (*link_name)(kl_exec *ex, char name[KL_LINK_NAME], kl_err *err);
+    kl_status (*link_open)(kl_exec *ex, int rank, int size, const char name[KL_LINK_NAME], kl_err *err);
+    /* All parts at once, after what the executor was asked for until now; what it is asked for from join on
+       comes after them. */
+    kl_status (*link_start)(kl_exec *ex, int npart, const kl_ranks_part *part, int *ticket, kl_err *err);
+    void (*link_join)(kl_exec *ex, int ticket);
     /* how a prepared list is run */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
     /* bytes that alloc can still give, about; INT64_MAX: not known */

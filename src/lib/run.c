@@ -287,8 +287,9 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
     KL_TRY(kl_cirun_go(&x, err));
     kl_err why;
     const int stopped = x.record.r.stopped;
-    const kl_status written =
-        x.path != NULL && !stopped ? kl_cifile_write(x.path, &x.record, NULL, &why) : KL_OK;
+    const kl_status written = x.path != NULL && !stopped && kl_ranks_first(x.ex)
+                                  ? kl_cifile_write(x.path, &x.record, NULL, &why)
+                                  : KL_OK;
     KL_TRY(kl_handle_result("ci", NULL, NULL, NULL, &x.record, out, err));
     snprintf((*out)->executor, sizeof(*out)->executor, "%s", x.ex->name);
     (*out)->nthread = x.ex->nthread;

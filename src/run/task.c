@@ -43,9 +43,12 @@ static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
     kl_comm *const c = kl_comm_world();
     const int ed = o->command == KL_CMD_ED;
     char line[64];
-    if (c == NULL || (!ed && o->command != KL_CMD_DMRG)) return KL_OK;
+    if (c == NULL || (!ed && o->command != KL_CMD_DMRG && (o->command != KL_CMD_CI || o->plan))) return KL_OK;
     if (ed && !ex->vt.rows_take)
-        KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ranks share vectors on the host only; allowed: host auto",
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--exec %s: it cannot share vectors between ranks; allowed: host cuda auto", o->exec));
+    if (o->command == KL_CMD_CI && ex->space != KL_SPACE_HOST)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ci on several ranks is on the host; allowed: host auto",
                        o->exec));
     if (o->hybrid)
         KL_TRY(kl_fail(err, KL_EINPUT, "--hybrid %s: with several ranks a rank is its device or its host",

@@ -71,10 +71,19 @@ static void test_costly_tasks_go_first(void **state)
 static void test_small_lists_are_not_worth_a_message(void **state)
 {
     (void)state;
-    expect_true(!kl_share_worth(1e4, 10, 2));
-    expect_true(!kl_share_worth(1e7, 1000000, 2)); /* as many numbers to send as there is to do */
-    expect_true(kl_share_worth(1e8, 10000, 2));
-    expect_true(!kl_share_worth(1e12, 10000, 1));
+    kl_comm two = {.size = 2};
+    kl_ranks ranks = {.comm = &two};
+    kl_exec host = {.space = KL_SPACE_HOST, .ranks = &ranks},
+            device = {.space = KL_SPACE_DEVICE, .ranks = &ranks};
+    expect_true(!kl_share_worth(&host, 1e4, 10));
+    expect_true(!kl_share_worth(&host, 1e7, 1000000)); /* as many numbers to send as there is to do */
+    expect_true(kl_share_worth(&host, 1e8, 10000));
+    expect_true(!kl_share_worth(&device, 1e8, 10000)); /* which is done with it before a message comes */
+    expect_true(!kl_share_worth(&device, 1e10, 1000000));
+    ranks.linked = 1;
+    expect_true(kl_share_worth(&device, 1e10, 1000000));
+    two.size = 1;
+    expect_true(!kl_share_worth(&host, 1e12, 10000));
 }
 
 int main(void)
