@@ -82,7 +82,8 @@ kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_
                cudaEventCreateWithFlags(&l->before, cudaEventDisableTiming) == cudaSuccess;
     for (int i = 0; i < KL_NLINK && good; i++)
         good = cudaEventCreateWithFlags(&l->done[i], cudaEventDisableTiming) == cudaSuccess;
-    if (!good) KL_TRY(self->host->fail(err, KL_ENOMEM, "--exec cuda: no stream for exchanges with other ranks"));
+    if (!good)
+        KL_TRY(self->host->fail(err, KL_ENOMEM, "--exec cuda: no stream for exchanges with other ranks"));
 out:
     if (st != KL_OK) kl_cuda_link_close(self);
     return st;

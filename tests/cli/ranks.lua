@@ -52,6 +52,8 @@ local runs = {
         "ed kondo --threads 1 --sites 4 --charge N=4 --charge Sz=0 --states 3 --solver lobpcg", nil, three },
     { "fewer tiles than ranks", "ed heisenberg --threads 1 --sites 4 --charge Sz=1 --solver lanczos" },
     { "measured", "ed " .. hubbard .. "--measure n_up --measure entropy --measure 'corr(n_up,n_dn)'" },
+    { "strings and populations", "ed " .. hubbard ..
+        "--solver lanczos --measure 'string(n_up,expipi(n_dn),n_up)' --measure populations", nil, three },
     { "spectral function",
         "ed " .. hubbard .. "--solver lanczos --spectral c_up@2 --frequencies -2,0,1.5 --steps 30" },
     { "thermodynamics",
