@@ -3,7 +3,8 @@
 #include "../device.h"
 #include "exec/rows.h"
 
-enum { TEAM = 256, MOST_TEAMS = 1 << 20 };
+enum { TEAM = 256 };
+static const int64_t most_teams = 1 << 20;
 
 typedef struct device_rows {
     kl_dptr run, row;
@@ -52,7 +53,7 @@ static kl_status launch(kl_exec *ex, const kl_rows *r, kl_dptr vector, kl_dptr b
     const device_rows *const d = (const device_rows *)r->device;
     const int64_t teams = (r->n + TEAM - 1) / TEAM;
     if (teams == 0) return KL_OK;
-    move<ADD><<<(unsigned)(teams < MOST_TEAMS ? teams : MOST_TEAMS), TEAM, 0, self->stream>>>(
+    move<ADD><<<(unsigned)(teams < most_teams ? teams : most_teams), TEAM, 0, self->stream>>>(
         r->n, r->nrun, (const kl_rows_run *)d->run.addr, (const uint32_t *)d->row.addr, kl_device(vector),
         kl_device(buffer));
     return kl_cuda_check(self, "rows of a vector", err);

@@ -36,7 +36,8 @@ end
 local hubbard = "hubbard -p U=4 --threads 1 --sites 6 --charge N_up=3 --charge N_dn=3 "
 local spins = "ed heisenberg --threads 1 --lattice ladder:5x2 --charge Sz=0 "
 local sweeps = "dmrg %s --threads 1 -o none "
-local nitrogen = here .. "../data/n2-sto3g.fcidump"
+local nitrogen = "n2.fcidump"
+kit.spill(kit.at(nitrogen), kit.slurp(here .. "../data/n2-sto3g.fcidump"))
 local three = { 3 }
 local runs = {
     { "Hubbard, Lanczos", "ed " .. hubbard .. "--solver lanczos" },
@@ -58,7 +59,8 @@ local runs = {
         "ed " .. hubbard .. "--solver lanczos --spectral c_up@2 --frequencies -2,0,1.5 --steps 30" },
     { "thermodynamics",
         "ed heisenberg --threads 1 --sites 12 --charge Sz=0 --temperatures 0.5,2 --samples 2 --seed 3" },
-    { "CI, a full space by strings", "ci " .. nitrogen .. " --space full --threads 1 --roots 2 --residual 1e-9" },
+    { "CI, a full space by strings",
+        "ci " .. nitrogen .. " --space full --threads 1 --roots 2 --residual 1e-9" },
     { "CI, stored rows", "ci " .. nitrogen .. " --space cisd --format hybrid --threads 1 --residual 1e-9" },
     { "DMRG, nothing truncated", sweeps:format "heisenberg --sites 12 --charge Sz=0 --m 64", 1e-12 },
     { "DMRG, two factors a record, measured", sweeps:format "hubbard -p U=4 --sites 8 --charge N_up=4 " ..
