@@ -47,7 +47,7 @@ void kl_ranks_overlay(kl_vtable *vt)
     vt->fuse = spread_fuse;
 }
 
-/* Where it fails on any rank, as where two ranks have one device, all go by way of the hosts. */
+/* Where it fails on any rank, as where two ranks have one device, all go through the hosts. */
 kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err)
 {
     char name[KL_LINK_NAME] = "";
@@ -98,7 +98,7 @@ struct kl_transfer {
     kl_comm_wait *wait;
     int npart;
     int linked, ticket;  /* 1: from device to device, and what it is known by */
-    kl_ranks_part *part; /* received by way of the host */
+    kl_ranks_part *part; /* received through the host */
     double *host;        /* where a device's numbers travel */
 };
 
@@ -110,7 +110,7 @@ static void discard(kl_transfer **t)
     kl_free(t);
 }
 
-/* Host memory of every part: its own, or a place in t->host. */
+/* Host memory of every part: its own, or a part of t->host. */
 static kl_status places(kl_exec *ex, kl_transfer *t, kl_comm_part *list, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -10,7 +10,7 @@
 struct kl_ranks {
     kl_comm *comm;
     kl_vtable own; /* entries as they were: of this rank alone */
-    int linked;    /* 1: devices reach each other, else numbers go by way of the hosts */
+    int linked;    /* 1: devices reach each other, else numbers go through the hosts */
     int spread;    /* 1: every rank has its part of a vector; 0: every rank has all of it: share.h */
     /* of kl_share_join; else NULL: see there */
     kl_exec *alone, *solver;
@@ -47,7 +47,7 @@ kl_status kl_ranks_even(const kl_exec *ex, int64_t n, int64_t unit, int64_t **be
                         kl_err *err) KL_MUST_CHECK;
 
 typedef struct kl_transfer kl_transfer;
-/* After what the executor was asked for until now, beside what it is asked for until finish. */
+/* After what the executor was asked for until now, at the same time as what it is asked for until finish. */
 kl_status kl_ranks_start(kl_exec *ex, int npart, const kl_ranks_part *part, kl_transfer **out,
                          kl_err *err) KL_MUST_CHECK;
 kl_status kl_ranks_finish(kl_exec *ex, kl_transfer **t, kl_err *err) KL_MUST_CHECK;
