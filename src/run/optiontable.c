@@ -267,7 +267,7 @@ const kl_option_row kl_option_table[] = {
     NUMBER("number", 0, "K", RUN, B(BENCH_CI), bench.number, INT, 1, 10,
            "which of the paper's ten of that size (1)"),
     FLAG("tables", 0, RUN, B(BENCH_CI), bench.tables,
-         "all ten: their statistics, memory of every format beside its formula, and the paper's comparison "
+         "all ten: their statistics, memory of every format and its formula, and the paper's comparison "
          "of speed on a device"),
     NUMBER("seconds", 0, "S", RUN, B(BENCH_CI), bench.seconds, REAL, 0, 3600,
            "time spent on one line (0.3)"),
@@ -307,7 +307,7 @@ const kl_option_row kl_option_table[] = {
     CHOICE("exec", "WHERE", MACHINE, B(BENCH_GEMV_TRANS), exec, "host|cuda",
            "whose kernels (cuda); the host's loops and BLAS are measured in any case, up to 2000000 rows"),
     CHOICE("exec", "WHERE", MACHINE, B(BENCH_REPLAY), exec, "cuda|offload",
-           "a device beside the processor (none)"),
+           "a device in addition to the processor (none)"),
     NUMBER("memory", 0, "GB", MACHINE | RARE, STORES, memory, REAL, 1e-6, 1e9,
            "largest matrix to store (half of the machine's memory)"),
     CHOICE("projection", "HOW", MACHINE | RARE, TENSORS | B(GROWTH) | B(MEASURE), projection,
