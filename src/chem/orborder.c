@@ -177,8 +177,8 @@ static void lay_down(const families *s, const int *place, unsigned turned, int *
     }
 }
 
-/* Families in their order by Fiedler, the orbitals of each by Fiedler, and each turned the way round that lets
-   all exchange over the shortest distances. */
+/* Families in their order by Fiedler, the orbitals of each by Fiedler, and each in that of its two directions
+   that lets all exchange over the shortest distances. */
 static kl_status by_irreps(const kl_fcidump *f, int *order, kl_err *err)
 {
     kl_status st = KL_OK;
