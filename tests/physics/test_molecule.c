@@ -247,7 +247,7 @@ static void test_starts(void **state)
     kl_fcidump_destroy(&f);
 }
 
-/* The reference of as many up as down electrons has closed shells, though one with open ones may lie lower. */
+/* The reference of as many up as down electrons has closed shells, though an open one may lie lower. */
 static void test_closed_shells(void **state)
 {
     (void)state;
