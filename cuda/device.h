@@ -138,7 +138,7 @@ kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
 void kl_cuda_batch_release(kl_exec *ex, kl_batch *b);
 void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
-const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it goes this way */
+const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it does so */
 /* what preparing it would come to */
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 

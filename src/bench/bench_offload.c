@@ -145,7 +145,7 @@ out:
     return st;
 }
 
-/* EVEN: leading dimensions and places are even; FACTORS: each product has its own */
+/* EVEN: leading dimensions and offsets are even; FACTORS: each product has its own */
 typedef enum operands { PACKED, EVEN, EVEN_FACTORS } operands;
 
 /* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each
