@@ -287,6 +287,11 @@ static kl_status run_scan(run *x, int *stopped, kl_err *err)
     x->t->scanning = 0; /* each run is of one sector, and so says its file */
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
     KL_TRY(scan_path(x, sector[0], path, err));
+    if (n > 1 && kl_rankscli_tells()) {
+        char note[80];
+        snprintf(note, sizeof note, "%lld sectors, one run each", (long long)n);
+        kl_report_note(note);
+    }
     for (int64_t i = 0; i < n && !is_interrupted(x) && x->unmeasured == KL_OK; i++) {
         char label[128];
         kl_qn_print(x->t->model, sector[i], label, sizeof(label));

@@ -116,6 +116,26 @@ out:
 
 /* ---------------------------------------------------------------- many sectors */
 
+/* How many sectors there are, and about how long they take: a hundred products with H each. */
+static kl_status announce(const kl_options *o, const kl_task *t, int64_t n, const kl_qn *sector, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char note[120];
+    double seconds = 0;
+    kl_ed_opts opts;
+    if (n < 2 || !kl_rankscli_tells()) return KL_OK;
+    kl_edrun_opts(t, &opts);
+    for (int64_t i = 0; i < n; i++) {
+        kl_ed_plan p;
+        KL_TRY(kl_ed_make_plan(t->terms, sector[i], kl_edrun_form(o), &opts, kl_task_threads(o), &p, err));
+        seconds += 100 * p.seconds_apply;
+    }
+    snprintf(note, sizeof note, "%lld sectors, about %.2g s", (long long)n, seconds);
+    kl_report_note(note);
+out:
+    return st;
+}
+
 /* The lowest energies of all; then all that was asked for in the sector of the lowest. */
 static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch *watch, int *stopped,
                           kl_err *err)
@@ -130,6 +150,7 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     KL_TRY(kl_task_sectors(t, &n, &sector, err));
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
     KL_TRY(kl_edrun_check_memory(t, n, sector, err));
+    KL_TRY(announce(o, t, n, sector, err));
     for (int64_t i = 0; i < n && !*stopped; i++) {
         kl_edreport_item *const to = &item[ndone];
         KL_TRY(kl_edrun_energies(&x, sector[i], &to->found, err));

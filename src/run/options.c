@@ -260,7 +260,8 @@ static kl_status check_sweep(const kl_options *o, kl_err *err)
                            o->parameter.text[i], o->sweep_parameter, (int)swept, o->sweep_parameter);
     for (int i = 0; i < o->charge.n; i++) {
         const size_t name = kl_split_name(o->charge.text[i]);
-        if (strcmp(o->charge.text[i] + (name > 0 ? name + 1 : 0), "scan") == 0)
+        const char *const value = o->charge.text[i] + (name > 0 ? name + 1 : 0);
+        if (strcmp(value, "scan") == 0 || strpbrk(value, ":,") != NULL)
             return kl_fail(
                 err, KL_EINPUT,
                 "--charge scan and --sweep-parameter exclude each other: run the scan at one value first");

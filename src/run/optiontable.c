@@ -99,7 +99,8 @@ const kl_option_row kl_option_table[] = {
           "parameter of the model, structural ones included (S=1); for arrays also NAME=@FILE, "
           "'NAME=uniform(a,b)', 'NAME=normal(mean,sigma)' or NAME=a,b,..."),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, B(DMRG) | B(ED), charge, "NAME=VALUE, NAME=scan or scan",
-          "conserved charge of the state; scan (or NAME=scan) tries all values and marks the lowest energy"),
+          "conserved charge of the state; scan (or NAME=scan) tries all values, NAME=FROM:TO or NAME=A,B,... "
+          "some, and marks the lowest energy"),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,

@@ -41,7 +41,7 @@ void kl_request_clear(kl_request *q)
 }
 
 /* changes of the charges that a product may make; beyond so many it is not checked */
-enum { MOST_BONDS = 2000000 };
+static const double MOST_BONDS = 2e6;
 enum { MOST_SUM = 4096 };
 
 static kl_status refuse(const char *text, const char *why, kl_err *err)

@@ -62,7 +62,9 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_run
     for (int c = 0; c < t->model->ncharge && t->molecule == NULL; c++) {
         const kl_charge *q = &t->model->charge[c];
         const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
-        if (t->scanning && t->scan[c]) snprintf(charge, sizeof(charge), "%.1000s=scan", q->name);
+        if (t->scanning && t->scan[c])
+            snprintf(charge, sizeof(charge), "%.500s=%.500s", q->name,
+                     t->scan_values[c] != NULL ? t->scan_values[c] : "scan");
         else
             snprintf(charge, sizeof(charge), num % q->unit_den == 0 ? "%.1000s=%lld" : "%.1000s=%lld/%d",
                      q->name, num % q->unit_den == 0 ? num / q->unit_den : num, q->unit_den);

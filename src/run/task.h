@@ -38,6 +38,8 @@ typedef struct kl_task {
     int *start;
     kl_qn target; /* charges given; those to scan are 0 */
     int scan[KL_MAX_CHARGE]; /* 1: try all values of this charge */
+    /* of one that is scanned "0:2" or "0,1,3", borrowed from the options; NULL: all its values */
+    const char *scan_values[KL_MAX_CHARGE];
     int scanning;
 } kl_task;
 

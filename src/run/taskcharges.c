@@ -113,6 +113,80 @@ static kl_status molecule_charges(kl_task *t, kl_err *err)
     return kl_molecule_target(x->m, x->nup, x->ndn, all ? 0 : x->irrep, &t->target, err);
 }
 
+static int fits_range(charge_range r, int64_t v)
+{
+    return v >= r.low && v <= r.high && (v - r.low) % r.step == 0;
+}
+
+/* The value at *text, which moves behind it and its separator; *then: that separator, 0 at the end. */
+static kl_status next_value(const kl_task *t, int c, const char **text, int *value, char *then, kl_err *err)
+{
+    char one[64];
+    kl_qn q = kl_qn_zero();
+    const size_t n = strcspn(*text, ":,");
+    snprintf(one, sizeof one, "%.*s", (int)(n < sizeof one ? n : sizeof one - 1), *text);
+    const kl_status st =
+        kl_option_says("charge", kl_qn_set(t->model, &q, t->model->charge[c].name, one, err), err);
+    *value = q.v[c];
+    *then = (*text)[n];
+    *text += n + (*then != '\0');
+    return st;
+}
+
+/* Whether charge c, which is scanned, may be v: in FROM:TO[:STEP], or one of A,B,... */
+static kl_status is_wanted(const kl_task *t, int c, int v, int *wanted, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const char *text = t->scan_values[c];
+    int value, to, step = 1;
+    char then = ',';
+    *wanted = text == NULL;
+    if (text == NULL) return KL_OK;
+    KL_TRY(next_value(t, c, &text, &value, &then, err));
+    if (then == ':') {
+        KL_TRY(next_value(t, c, &text, &to, &then, err));
+        if (then == ':') KL_TRY(next_value(t, c, &text, &step, &then, err));
+        if (then != '\0' || step <= 0 || to < value)
+            return kl_fail(err, KL_EINPUT,
+                           "--charge: %s=%s is no range; it is FROM:TO or FROM:TO:STEP, rising",
+                           t->model->charge[c].name, t->scan_values[c]);
+        *wanted = v >= value && v <= to && (v - value) % step == 0;
+        return KL_OK;
+    }
+    for (;;) {
+        *wanted |= v == value;
+        if (then == '\0') return KL_OK;
+        KL_TRY(next_value(t, c, &text, &value, &then, err));
+        if (then == ':')
+            return kl_fail(err, KL_EINPUT, "--charge: %s=%s is a range or a list, not both",
+                           t->model->charge[c].name, t->scan_values[c]);
+    }
+out:
+    return st;
+}
+
+/* A range or a list: its values have to be such that a state could have. */
+static kl_status check_values(const kl_task *t, int c, const char *text, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const charge_range r = range_of(t->terms, c);
+    const int range = strchr(text, ':') != NULL;
+    char then = ',', allowed[128];
+    int wanted;
+    KL_TRY(is_wanted(t, c, 0, &wanted, err));
+    for (int k = 0; then != '\0' && !(range && k == 2); k++) {
+        const char *const from = text;
+        int value;
+        KL_TRY(next_value(t, c, &text, &value, &then, err));
+        if (!fits_range(r, value))
+            return kl_fail(err, KL_EINPUT, "--charge: %s=%.*s cannot be had on %d sites; allowed: %s",
+                           t->model->charge[c].name, (int)strcspn(from, ":,"), from, t->terms->nsite,
+                           range_text(&t->model->charge[c], r, allowed));
+    }
+out:
+    return st;
+}
+
 kl_status kl_task_charges(kl_task *t, kl_err *err)
 {
     const kl_model *m = t->model;
@@ -135,12 +209,20 @@ kl_status kl_task_charges(kl_task *t, kl_err *err)
             given[c] = 1;
             continue;
         }
+        if (c < m->ncharge && strpbrk(text + length, ":,") != NULL) {
+            t->scan[c] = 1;
+            given[c] = 1;
+            t->scan_values[c] = text + length + 1;
+            const kl_status good = check_values(t, c, text + length + 1, err);
+            if (good != KL_OK) return good;
+            continue;
+        }
         const kl_status st =
             kl_option_says("charge", kl_qn_set(m, &t->target, name, text + length + 1, err), err);
         if (st != KL_OK) return st;
         const charge_range r = range_of(t->terms, c);
         const int v = t->target.v[c];
-        if (v < r.low || v > r.high || (v - r.low) % r.step != 0) {
+        if (!fits_range(r, v)) {
             char allowed[128];
             return kl_fail(err, KL_EINPUT, "--charge: %s cannot be had on %d sites; allowed: %s", text,
                            t->terms->nsite, range_text(&m->charge[c], r, allowed));
@@ -169,8 +251,11 @@ kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *
     KL_TRY(kl_dmrg_sectors(t->terms, sector, &all, err));
     for (int64_t i = 0; i < all; i++) {
         int fits = 1;
-        for (int c = 0; c < t->model->ncharge && fits; c++)
-            fits = t->scan[c] || (*sector)[i].v[c] == t->target.v[c];
+        for (int c = 0; c < t->model->ncharge && fits; c++) {
+            const int v = (*sector)[i].v[c];
+            if (t->scan[c]) KL_TRY(is_wanted(t, c, v, &fits, err));
+            else fits = v == t->target.v[c];
+        }
         if (fits) (*sector)[kept++] = (*sector)[i];
     }
     if (kept == 0) KL_TRY(kl_fail(err, KL_EINPUT, "--charge: no state has these charges together"));

@@ -43,6 +43,34 @@ for line, words in pairs {
     ok(status == 2 and err:find(words, 1, true) and not err:find "\n.", "refused: " .. line, err)
 end
 
+-- Some sectors of all: ranges and lists of charges.
+do
+    local function sectors(line)
+        local doc, err = document(line)
+        local labels = {}
+        for _, one in ipairs(doc.runs or {}) do labels[#labels + 1] = one.label end
+        return table.concat(labels, " "), err, doc
+    end
+    ok(sectors "ed heisenberg --sites 8 --charge Sz=0:2" == "Sz=0 Sz=1 Sz=2", "a range of charges")
+    ok(sectors "ed heisenberg --sites 8 --charge Sz=-2:4:2" == "Sz=-2 Sz=0 Sz=2 Sz=4", "a range with steps")
+    local list, err, doc = sectors "dmrg heisenberg --sites 8 --charge Sz=3,0 -o scan.h5"
+    ok(list == "Sz=0 Sz=3" and err:find "2 sectors", "a list of charges, announced", list, err)
+    local one = document "ed heisenberg --sites 8 --charge Sz=0"
+    ok(near(doc.energy, one.energy, 1e-8) and doc.lowest == "Sz=0", "its lowest sector", doc.energy, doc.lowest)
+    ok(sectors "ed hubbard --sites 3 --charge N_up=0:1 --charge N_dn=1" == "N_up=0 N_dn=1 N_up=1 N_dn=1",
+        "a range of one of two charges", (sectors "ed hubbard --sites 3 --charge N_up=0:1 --charge N_dn=1"))
+    local some = document "ed heisenberg --sites 6 --charge Sz=0:1 --temperatures 1"
+    local all = document "ed heisenberg --sites 6 --charge Sz=-3:3 --temperatures 1"
+    local whole = document "ed heisenberg --sites 6 --charge scan --temperatures 1"
+    local function heat(d) return d.measurements["thermal/heat"].value[1][1] end
+    ok(near(heat(all), heat(whole), 1e-12) and math.abs(heat(some) - heat(all)) > 1e-3, "heat of some sectors",
+        heat(some), heat(all), heat(whole))
+    for line, words in pairs {
+        ["Sz=0:9"] = "Sz=9 cannot be had", ["Sz=2:0"] = "no range", ["Sz=0,1:2"] = "not both",
+        ["Sz=0,x"] = "Sz", ["Sz=1/2,0"] = "cannot be had",
+    } do kit.refused("ed heisenberg --sites 8 --charge " .. line, words) end
+end
+
 -- Operators on bonds: the same by dmrg and ed; sums of them are energies, and their squares.
 do
     local pair = "cdag_up(i)*cdag_dn(j)+cdag_up(j)*cdag_dn(i)"
