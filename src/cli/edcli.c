@@ -130,6 +130,7 @@ static kl_status announce(const kl_options *o, const kl_task *t, int64_t n, cons
         KL_TRY(kl_ed_make_plan(t->terms, sector[i], kl_edrun_form(o), &opts, kl_task_threads(o), &p, err));
         seconds += 100 * p.seconds_apply;
     }
+    if (seconds < 1) return KL_OK; /* nobody waits */
     snprintf(note, sizeof note, "%lld sectors, about %.2g s", (long long)n, seconds);
     kl_report_note(note);
 out:

@@ -56,15 +56,16 @@ do
     local list, err, doc = sectors "dmrg heisenberg --sites 8 --charge Sz=3,0 -o scan.h5"
     ok(list == "Sz=0 Sz=3" and err:find "2 sectors", "a list of charges, announced", list, err)
     local one = document "ed heisenberg --sites 8 --charge Sz=0"
-    ok(near(doc.energy, one.energy, 1e-8) and doc.lowest == "Sz=0", "its lowest sector", doc.energy, doc.lowest)
+    ok(near(doc.energy, one.energy, 1e-8) and doc.lowest == "Sz=0", "its lowest sector", doc.energy,
+        doc.lowest)
     ok(sectors "ed hubbard --sites 3 --charge N_up=0:1 --charge N_dn=1" == "N_up=0 N_dn=1 N_up=1 N_dn=1",
         "a range of one of two charges", (sectors "ed hubbard --sites 3 --charge N_up=0:1 --charge N_dn=1"))
     local some = document "ed heisenberg --sites 6 --charge Sz=0:1 --temperatures 1"
     local all = document "ed heisenberg --sites 6 --charge Sz=-3:3 --temperatures 1"
     local whole = document "ed heisenberg --sites 6 --charge scan --temperatures 1"
     local function heat(d) return d.measurements["thermal/heat"].value[1][1] end
-    ok(near(heat(all), heat(whole), 1e-12) and math.abs(heat(some) - heat(all)) > 1e-3, "heat of some sectors",
-        heat(some), heat(all), heat(whole))
+    ok(near(heat(all), heat(whole), 1e-12) and math.abs(heat(some) - heat(all)) > 1e-3,
+        "heat of some sectors", heat(some), heat(all), heat(whole))
     for line, words in pairs {
         ["Sz=0:9"] = "Sz=9 cannot be had", ["Sz=2:0"] = "no range", ["Sz=0,1:2"] = "not both",
         ["Sz=0,x"] = "Sz", ["Sz=1/2,0"] = "cannot be had",
@@ -76,7 +77,8 @@ do
     local pair = "cdag_up(i)*cdag_dn(j)+cdag_up(j)*cdag_dn(i)"
     local asked = {
         ([[corr("rung",%s,hc)]]):format(pair), "bond(nn,(cdag_up(i)*c_up(j)+hc)/2)",
-        [[corr("leg",cdag_up(i)*c_up(j)*cdag_dn(j)*c_dn(i),hc)]], [[corr("nn",n_up(i)*n_dn(j),n_up(i)*n_dn(j))]],
+        [[corr("leg",cdag_up(i)*c_up(j)*cdag_dn(j)*c_dn(i),hc)]],
+        [[corr("nn",n_up(i)*n_dn(j),n_up(i)*n_dn(j))]],
     }
     local line = " hubbard --lattice ladder:3x2 -p U=4 --charge N_up=2 --charge N_dn=2"
     for _, what in ipairs(asked) do line = line .. " --measure '" .. what .. "'" end
@@ -118,7 +120,8 @@ for line, words in pairs {
     [ [[corr("nn",n_up(i))]] ] = "the second operator is missing",
     ["bond(nn,(n_up(i)+n_up(j))*)"] = "is missing",
 } do 
-    kit.refused("ed hubbard --lattice ladder:3x2 --charge N_up=1 --charge N_dn=1 --measure '" .. line .. "'", words)
+    kit.refused("ed hubbard --lattice ladder:3x2 --charge N_up=1 --charge N_dn=1 --measure '"
+        .. line .. "'", words)
 end
 
 -- Figures as numbers, which need no gnuplot: what they tell is what another formula says.
@@ -163,7 +166,8 @@ do
     ok(#panel(doc, "gap against size").series[1].x == 4, "gaps of all sizes")
 end
 do
-    run "ed hubbard --sites 4 -p U=4 --charge N_up=2 --charge N_dn=2 --spectral cdag_up@0 --spectral c_up@0 -o a.h5"
+    run("ed hubbard --sites 4 -p U=4 --charge N_up=2 --charge N_dn=2 --spectral cdag_up@0 "
+        .. "--spectral c_up@0 -o a.h5")
     local a = panel(document "plot a.h5", "addition and removal")
     local function weight(s) -- by frequency
         local sum = 0
