@@ -260,9 +260,9 @@ static double explained(const kl_schedule *s, const kl_dmrg_result *res, int i)
     return slope * lost(s, a);
 }
 
-/* 1: a state of many small sectors may lack some of them: from a product no sweep opens those that two sites do
-   not lead to, and nothing that is kept tells (N2 of 28 orbitals: 0.2 hartree above at a discarded weight of
-   1e-6). */
+/* 1: a state of many small sectors may lack some of them: from a product no sweep opens those that two sites
+   do not lead to, and nothing that is kept tells (N2 of 28 orbitals: 0.2 hartree above at a discarded weight
+   of 1e-6). */
 static int may_lack_sectors(const kl_schedule *s, const kl_dmrg_result *res)
 {
     if (!s->opts->many_sectors || s->m_start > 0) return 0;

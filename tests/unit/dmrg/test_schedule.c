@@ -1,8 +1,8 @@
 /* What the automatic schedule makes of the sweeps so far, from rows written by hand.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/schedule.h"
-#include <math.h>
 #include "kl_test.h"
+#include <math.h>
 
 enum { MOST = 16 };
 
@@ -296,7 +296,7 @@ static void test_whole_state(void **state)
     }
 }
 
-/* A schedule without noise tells no bar of a molecule that began from a determinant: sectors may be missing. */
+/* A schedule without noise tells no bar of a molecule that began from a determinant. */
 static void test_many_sectors(void **state)
 {
     scene s;
@@ -318,10 +318,11 @@ static void test_many_sectors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),       cmocka_unit_test(test_slope),
-        cmocka_unit_test(test_waits),  cmocka_unit_test(test_whole_bar), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_probe),  cmocka_unit_test(test_whole),     cmocka_unit_test(test_whole_state),
-        cmocka_unit_test(test_many_sectors),
+        cmocka_unit_test(test_guards),      cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_slope),       cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_whole_bar),   cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_probe),       cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_whole_state), cmocka_unit_test(test_many_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
