@@ -6,7 +6,10 @@
 #include "model/lattice.h"
 #include "model/siteop.h"
 
-enum { KL_REQUEST_ARGS = 32, KL_REQUEST_TEXT = 400 };
+enum {
+    KL_REQUEST_ARGS = 32,
+    KL_REQUEST_TEXT = 400,
+};
 
 /* ORDER REQUEST: kl_request_kinds[] */
 typedef enum kl_request_kind {
