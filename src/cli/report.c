@@ -163,7 +163,7 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
         fprintf(to, "to no discarded weight; %.1e was discarded in the last sweep\n", d->discarded);
     else
         fprintf(to, "to no two-site variance, which was %.1e in the last sweep, one site at a time\n",
-                last->variance);
+                last->variance * last->unit * last->unit);
     const double above = d->energy_kept[0] - d->energy[0];
     if (fabs(above) > 1e-14 * scale)
         fprintf(to,
