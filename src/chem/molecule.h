@@ -11,7 +11,13 @@
 
 /* The operators of a site by these bits a, b, c, d: cdag_up^a cdag_dn^b c_dn^c c_up^d; 0 is the identity. The
    states of a site by the bits 1 (up) and 2 (dn). */
-enum { KL_CDAG_UP = 1, KL_CDAG_DN = 2, KL_C_DN = 4, KL_C_UP = 8, KL_MOLECULE_OPS = 16 };
+enum {
+    KL_CDAG_UP = 1,
+    KL_CDAG_DN = 2,
+    KL_C_DN = 4,
+    KL_C_UP = 8,
+    KL_MOLECULE_OPS = 16,
+};
 
 typedef struct kl_molecule {
     kl_model model;
@@ -31,7 +37,7 @@ kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double thres
                              kl_err *err) KL_MUST_CHECK;
 void kl_molecule_destroy(kl_molecule **m);
 
-/* The sector of so many electrons; irrep from 0. EINPUT: there is none such. */
+/* The sector of these numbers of electrons; irrep from 0. EINPUT: there is none such. */
 kl_status kl_molecule_target(const kl_molecule *m, int nalpha, int nbeta, int irrep, kl_qn *out,
                              kl_err *err) KL_MUST_CHECK;
 /* The product state of a determinant: up[norb], dn[norb] are 0 or 1 by orbital, start[norb] by position.

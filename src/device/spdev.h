@@ -26,8 +26,17 @@ extern "C" {
    part's steps: step s is one non-zero of each lane. Four steps are a quad: values [2][32][2], columns
    [32][4] (16 bits, or 32 in the last part). The highest bit of a column says that its slice ends with it.
    Lane k of slice i owns row row_of[32 i + k] of the range; NO_ROW: none. */
-enum { KL_PACKED_COLUMNS = 16384, KL_PACKED_BLOCKS = 4, KL_PACKED_ROWS = 4096 };
-enum { KL_TILE_ROWS = 8192, KL_TILE_COLUMNS = 10500, KL_TILE_WARPS = 24, KL_TILE_NO_ROW = 0xffff };
+enum {
+    KL_PACKED_COLUMNS = 16384,
+    KL_PACKED_BLOCKS = 4,
+    KL_PACKED_ROWS = 4096,
+};
+enum {
+    KL_TILE_ROWS = 8192,
+    KL_TILE_COLUMNS = 10500,
+    KL_TILE_WARPS = 24,
+    KL_TILE_NO_ROW = 0xffff,
+};
 
 typedef struct kl_spshare { /* what one warp does of one part */
     uint32_t from, to; /* steps */
@@ -99,9 +108,10 @@ void kl_spdev_release(kl_exec *ex, kl_spmv *s);
 kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv,
                          kl_err *err) KL_MUST_CHECK;
 
-/* The way that AUTO takes for so many products, where nthread threads of the host lay matrices out; a pure
-   function, so that it can be told and tested without a device. cost: kl_exec.layout; what was not measured
-   is taken from another machine. *pays: products from which on another layout is worth making; 0: none is. */
+/* The way that AUTO takes for this number of products, where nthread threads of the host lay matrices out; a
+   pure function, so that it can be told and tested without a device. cost: kl_exec.layout; what was not
+   measured is taken from another machine. *pays: products from which on another layout is worth making; 0:
+   none is. */
 kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread,
                          const kl_layout_cost cost[2], int64_t *pays);
 

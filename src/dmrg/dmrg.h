@@ -110,8 +110,9 @@ struct kl_dmrg_row { /* one sweep, as reported */
     double change;
     double discarded; /* largest of the sweep */
     /* of one-site sweeps: two-site variance of the energy, from what H psi has beyond every bond's basis in
-       the backward half-sweep, of all wavefunctions on average; NAN: not looked at */
-    double variance;
+       the backward half-sweep, of all wavefunctions on average; NAN: not looked at. In the square of `unit`,
+       for squares of energies in joules are too small for a number. */
+    double variance, unit;
     double seconds;
     int64_t napply;
     int64_t dim_max;
@@ -232,7 +233,7 @@ int kl_dmrg_max_apply(const kl_dmrg_opts *o);
    and flops. */
 typedef struct kl_dmrg_plan {
     int m;
-    int64_t states; /* at the middle cut: m, or with the total spin those of so many multiplets */
+    int64_t states; /* at the middle cut: m, or with the total spin the states of m multiplets */
     int nsite;
     int sites; /* optimized together: 2, or 1, as in sweeps without noise */
     int absorbed; /* states of the block that has the other site then */

@@ -21,7 +21,13 @@
 #define ROOT3 1.73205080756887729353
 #define TOL 1e-9
 
-enum { MOST_SUB = 3, NSHELL = 3, REACH = 3, MOST_STEP = 64, WORD = 16 };
+enum {
+    MOST_SUB = 3,
+    NSHELL = 3,
+    REACH = 3,
+    MOST_STEP = 64,
+    WORD = 16,
+};
 
 /* A circumference that is called n closes n/unit times the vector (a, b), in cells. unit 0: there is none. */
 typedef struct around {
@@ -126,7 +132,7 @@ static kl_status refuse(const char *spec, const family *f, const char *why, kl_e
         spec, why, f->name, f->name, f->name, f->name, f->name);
 }
 
-/* The circumference by its name: so many spacings, or sites, around. */
+/* The circumference by its name: the number of spacings, or sites, around. */
 static kl_status named_around(const char *spec, plan *p, int64_t n, kl_err *err)
 {
     const around *const a = p->form == YC ? &p->f->yc : &p->f->xc;

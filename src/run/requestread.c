@@ -40,8 +40,9 @@ void kl_request_clear(kl_request *q)
     q->nop = 0;
 }
 
-/* changes of the charges that a product may make; beyond so many it is not checked */
+/* the most products that a correlation of bonds takes */
 static const double MOST_BONDS = 2e6;
+/* the most changes of the charges of a product that is checked */
 enum { MOST_SUM = 4096 };
 
 static kl_status refuse(const char *text, const char *why, kl_err *err)
