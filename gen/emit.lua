@@ -288,7 +288,7 @@ function emit.registry(symbols, template_text, hash)
     return render(template_text, {symbols = map(symbols, name), hash = hash_of(hash)})
 end
 
--- Texts for the program: lists of {name, text} of the generator's modules and of models; hash of the modules.
+-- Texts for the program: lists of {name, text} of the generator's modules and of models; hash of both.
 function emit.embedded(modules, models, hash, template_text)
     local files = {}
     local function view(file)

@@ -42,16 +42,17 @@ local function write_dep(path, target)
     write(path, escape(target) .. ": " .. table.concat(parts, " \\\n  ") .. "\n")
 end
 
--- {name, text} of the modules that make tables. Their text is part of every hash: another generator may make
--- other tables.
+-- {name, text} of the modules that make tables, all of which are named in the rule.
 local function module_files()
     local files = {}
     for p, name in ipairs(tables.modules) do files[p] = {name = name, text = read(here .. name .. ".lua")} end
     return files
 end
-local function hash_of(files)
+local function hash_of(...)
     local pieces = {}
-    for p, file in ipairs(files) do pieces[p] = file.text end
+    for _, files in ipairs({...}) do
+        for _, file in ipairs(files) do pieces[#pieces + 1] = file.text end
+    end
     return util.hash(pieces)
 end
 
@@ -157,7 +158,8 @@ local function write_embedded(opt)
         models[p] = {name = string.match(path, "([^/]-)%.lua$") or path, text = read(path)}
     end
     local template_text = writer_text("embedded.c.tpl")
-    write(opt.embed, guarded("gen.lua", emit.embedded, modules, models, hash_of(modules), template_text))
+    write(opt.embed, guarded("gen.lua", emit.embedded, modules, models, hash_of(modules, models),
+        template_text))
     return opt.embed
 end
 
@@ -166,8 +168,8 @@ local function write_model(opt)
     local symbol = opt.symbol or "kl_model_entry"
     check_symbol(symbol)
     local text, source = read(opt.model), string.match(opt.model, "([^/]+)$")
-    local v = guarded(opt.model, tables.of, source, text, opt.set, hash_of(module_files()), false,
-        opt.spin)
+    module_files()
+    local v = guarded(opt.model, tables.of, source, text, opt.set, false, opt.spin)
     if opt.describe then
         io.stdout:write(describe(v))
         return nil

@@ -17,48 +17,79 @@ local MAX_PICKS = 1 << 20
 
 -- 1. Charges --------------------------------------------------------------------------------------
 
--- By how much S+ changes charge c of a type; nil where it changes it by several amounts.
-local function change_of(t, c)
-    local change
-    for _, el in ipairs(matrix.elements(t.space.spin.plus)) do
-        local here = t.charge[el[1] + 1][c] - t.charge[el[2] + 1][c]
-        if change and change ~= here then return nil end
-        change = here
+-- By how much S+ changes charge c: list of the amounts, over all kinds of site.
+local function changes_of(out, c)
+    local list, seen = {}, {}
+    for _, t in ipairs(out.types) do
+        for _, el in ipairs(t.space.spin and matrix.elements(t.space.spin.plus) or {}) do
+            local change = t.charge[el[1] + 1][c] - t.charge[el[2] + 1][c]
+            if not seen[change] then list[#list + 1] = change end
+            seen[change] = true
+        end
     end
-    return change or 0
+    return list
 end
 
 -- "N" of "N_up" and "N_dn".
-local function common_name(a, b)
-    local p, q = string.match(a, "^(.*)_[^_]*$"), string.match(b, "^(.*)_[^_]*$")
-    return p and p == q and p or a .. "+" .. b
+local function common_name(list)
+    local first = string.match(list[1].name, "^(.*)_[^_]*$")
+    local names = {}
+    for p, charge in ipairs(list) do
+        names[p] = charge.name
+        if string.match(charge.name, "^(.*)_[^_]*$") ~= first then first = nil end
+    end
+    return first or table.concat(names, "+")
 end
 
--- Charges that are scalars: list of {name, of = {places}, ...}. What S+ changes goes, or the sum of two
--- stays.
-local function scalar_charges(out, t, line)
-    local kept, moving = {}, {}
+-- Whether S+ leaves the sum of these charges as it is.
+local function sum_stays(out, moving)
+    for _, t in ipairs(out.types) do
+        for _, el in ipairs(t.space.spin and matrix.elements(t.space.spin.plus) or {}) do
+            local sum = 0
+            for _, c in ipairs(moving) do sum = sum + t.charge[el[1] + 1][c] - t.charge[el[2] + 1][c] end
+            if sum ~= 0 then return false end
+        end
+    end
+    return true
+end
+
+-- The sum of charges that S+ moves.
+local function sum_of(out, moving, line)
+    local list, sum = {}, {modulus = 0, odd = 0}
+    for p, c in ipairs(moving) do
+        local charge = out.charges[c]
+        list[p], sum.odd = charge, sum.odd | charge.odd
+        sum.num, sum.den = sum.num or charge.num, sum.den or charge.den
+        if charge.num ~= sum.num or charge.den ~= sum.den then
+            refuse_at(line, "the charges %s and %s have no sum in one unit, which S would need",
+                list[1].name, charge.name)
+        end
+    end
+    sum.name = common_name(list)
+    return {charge = sum, of = moving}
+end
+
+-- Charges that are scalars: list of {charge, of = {places}}. What S+ moves goes, or the sum of several stays.
+local function scalar_charges(out, line)
+    local kept, moving, indefinite = {}, {}, nil
     for c, charge in ipairs(out.charges) do
-        local change = change_of(t, c)
-        if not change or (change ~= 0 and charge.modulus > 0) then
+        local changes = changes_of(out, c)
+        local moves = #changes > 1 or (changes[1] or 0) ~= 0
+        if moves and charge.modulus > 0 then
             refuse_at(line, "the charge %s does not go with the total spin S; drop it from conserve",
                 charge.name)
         end
-        if change == 0 then kept[#kept + 1] = {charge = charge, of = {c}}
-        else moving[#moving + 1] = {c = c, change = change} end
+        if not moves then kept[#kept + 1] = {charge = charge, of = {c}} else moving[#moving + 1] = c end
+        if #changes > 1 then indefinite = charge end
     end
-    if #moving == 2 and moving[1].change == -moving[2].change then
-        local a, b = out.charges[moving[1].c], out.charges[moving[2].c]
-        if a.num ~= b.num or a.den ~= b.den then
-            refuse_at(line, "the charges %s and %s have no sum in one unit, which S would need", a.name,
-                b.name)
-        end
-        local name = common_name(a.name, b.name)
-        local sum = {name = name, modulus = 0, num = a.num, den = a.den, odd = a.odd | b.odd}
-        table.insert(kept, 1, {charge = sum, of = {moving[1].c, moving[2].c}})
+    if #moving > 1 and sum_stays(out, moving) then
+        table.insert(kept, 1, sum_of(out, moving, line))
     elseif #moving > 1 then
         refuse_at(line, "the charges %s and %s both change with the total spin S; drop one from conserve",
-            out.charges[moving[1].c].name, out.charges[moving[2].c].name)
+            out.charges[moving[1]].name, out.charges[moving[2]].name)
+    elseif indefinite then
+        refuse_at(line, "the charge %s does not go with the total spin S; drop it from conserve",
+            indefinite.name)
     end
     for _, k in ipairs(kept) do
         if k.charge.name == "S" then refuse_at(line, "a charge has the total spin's name, S") end
@@ -93,11 +124,14 @@ local function placement(st)
     return table.concat({st.place, st.where or "", tostring(st.distance), st.nslot, sites}, "\1")
 end
 
--- Factors of a product and of its adjoint, as matrices by slot, with the number in front.
-local function products_of(t, e)
+-- Factors of a product and of its adjoint, as matrices by slot, with the number in front; nil where a kind of
+-- site lacks one of them.
+local function products_of(out, e, kinds)
     local plain = {by = {}, name = {}, factor = 1}
     for _, f in ipairs(e.factors) do
-        local op, before = t.op[f.op[1]], plain.by[f.slot]
+        local t, place = out.types[kinds[f.slot]], f.op[kinds[f.slot]]
+        if place == lower.NONE then return nil end
+        local op, before = t.op[place], plain.by[f.slot]
         plain.by[f.slot] = before and matrix.multiply(before, op.m, e.line) or op.m
         plain.name[f.slot] = plain.name[f.slot] or op.name
     end
@@ -123,11 +157,12 @@ local function components(site, m, name)
 end
 
 -- Adds number * product to the group's tensors, under the place of the coefficient.
-local function add_product(group, site, product, number, base, line)
+local function add_product(group, sites, product, number, base, line)
     local lists, count = {}, 1
     for slot = 1, group.nslot do
         local m = product.by[slot]
-        lists[slot] = m and components(site, m, product.name[slot]) or {{op = IDENTITY, f = 1, q = 0}}
+        lists[slot] = m and components(sites[group.kinds[slot]], m, product.name[slot])
+            or {{op = IDENTITY, f = 1, q = 0}}
         count = count * math.max(1, #lists[slot])
     end
     if count > MAX_PICKS then
@@ -161,31 +196,61 @@ local function add_product(group, site, product, number, base, line)
     pick(1, number * product.factor)
 end
 
-local function gather(out, site, t)
-    local groups, at = {}, {}
+-- Terms by placement: {st, nslot, acts = {[slot] = true}, list}.
+local function placements(out)
+    local list, at = {}, {}
     for _, e in ipairs(out.terms) do
         local key = placement(e.st)
-        local group = at[key]
-        if not group then
-            group = {nslot = e.st.nslot, at = {}, list = {}, base = {}, base_at = {}, size = {}, st = e.st}
-            at[key] = group
-            groups[#groups + 1] = group
+        local p = at[key]
+        if not p then
+            p = {st = e.st, nslot = e.st.nslot, acts = {}, list = {}}
+            at[key] = p
+            list[#list + 1] = p
         end
+        p.list[#p.list + 1] = e
+        for _, f in ipairs(e.factors) do p.acts[f.slot] = true end
+    end
+    return list
+end
+
+-- One group for every way in which kinds of site can meet: kinds[slot], of the slots that something acts on.
+local function groups_of(out, p)
+    local groups = {{}}
+    for slot = 1, p.nslot do
+        local longer = {}
+        for _, kinds in ipairs(groups) do
+            for kind = 1, p.acts[slot] and #out.types or 0 do
+                local copy = table.move(kinds, 1, p.nslot, 1, {})
+                copy[slot] = kind
+                longer[#longer + 1] = copy
+            end
+        end
+        if #longer > 0 then groups = longer end
+    end
+    return groups
+end
+
+local function gather(out, sites, p, kinds)
+    local group = {
+        nslot = p.nslot, at = {}, list = {}, base = {}, base_at = {}, size = {}, st = p.st, kinds = kinds,
+        ntype = #out.types, sites = sites,
+    }
+    for _, e in ipairs(p.list) do
         local text = e.coef.tree and algebra.coef_text(algebra.unit(e.coef)) or ""
         if not group.base_at[text] then
             group.base[#group.base + 1] = {coef = algebra.unit(e.coef), first = e}
             group.base_at[text] = #group.base
         end
-        for _, product in ipairs(products_of(t, e)) do
-            add_product(group, site, product, e.coef.c, group.base_at[text], e.line)
+        for _, product in ipairs(products_of(out, e, kinds) or {}) do
+            add_product(group, sites, product, e.coef.c, group.base_at[text], e.line)
         end
     end
-    return groups
+    return group
 end
 
 -- 3. Scalars --------------------------------------------------------------------------------------
 
--- All ways to couple the ranks one by one to 0: lists of the ranks on the way.
+-- All ways to couple the ranks one by one: lists of the ranks on the way.
 local function paths_of(ranks)
     local paths = {{ranks[1]}}
     for p = 2, #ranks do
@@ -200,19 +265,23 @@ local function paths_of(ranks)
         end
         paths = longer
     end
+    return paths
+end
+
+local function scalar_paths(ranks)
     local closed = {}
-    for _, path in ipairs(paths) do
+    for _, path in ipairs(paths_of(ranks)) do
         if path[#path] == 0 then closed[#closed + 1] = path end
     end
     return closed
 end
 
--- The unit tensor of a path: list of {key, f}, the squares of f sum up to 1.
-local function unit_tensor(ranks, path)
+-- The unit tensor of a path and a component of its last rank: list of {key, f}, the squares of f sum up to 1.
+local function unit_tensor(ranks, path, total)
     local list, q = {}, {}
     local function go(p, m, f)
         if p > #ranks then
-            if m == 0 then list[#list + 1] = {key = table.concat(q, " "), f = f} end
+            if m == total then list[#list + 1] = {key = table.concat(q, " "), f = f} end
             return
         end
         for x = -ranks[p], ranks[p], 2 do
@@ -239,9 +308,10 @@ local function coefficient(group, v)
     return sum
 end
 
-local function string_text(coef, site, ops)
+local function string_text(coef, group, ops)
     local names = {}
     for slot, op in ipairs(ops) do
+        local site = group.sites[group.kinds[slot] or 1]
         local name = string.format("%s(%s)", site.op[op].name, algebra.slot_name(slot))
         if op ~= IDENTITY then names[#names + 1] = name end
     end
@@ -250,27 +320,44 @@ local function string_text(coef, site, ops)
     return front .. " * [" .. table.concat(names, "*") .. "]"
 end
 
-local function add_string(result, group, site, ops, path, coef, first)
+-- An operator of one kind of site; sites of other kinds do not fit.
+local function factor_of(group, slot, op)
+    local list = {}
+    for t = 1, group.ntype do list[t] = t == group.kinds[slot] and op or lower.NONE end
+    return {slot = slot, op = list}
+end
+
+-- Factors and ranks of a string; with several kinds of site, identities say where the others must be.
+local function factors_of(group, ops, path)
     local factors, ranks = {}, {}
-    for slot, op in ipairs(ops) do
-        if op ~= IDENTITY then
-            factors[#factors + 1] = {slot = slot, op = {op}}
-            ranks[#ranks + 1] = path[slot]
+    for slot = 1, group.nslot do
+        local op = ops[slot] or IDENTITY
+        if op ~= IDENTITY or (group.ntype > 1 and group.kinds[slot]) then
+            factors[#factors + 1] = factor_of(group, slot, op)
+            ranks[#ranks + 1] = path[slot] or 0
         end
     end
-    if #factors == 0 then factors, ranks = {{slot = 1, op = {IDENTITY}}}, {0} end
+    if #factors > 0 then return factors, ranks end
+    local any = {}
+    for t = 1, group.ntype do any[t] = IDENTITY end
+    return {{slot = 1, op = any}}, {0}
+end
+
+local function add_string(result, group, ops, path, coef, first)
+    local factors, ranks = factors_of(group, ops, path)
     result.terms[#result.terms + 1] = {
         st = group.st, coef = coef, factors = factors, ranks = ranks, hc = false,
-        text = string_text(coef, site, ops), line = first.line,
+        text = string_text(coef, group, ops), line = first.line,
     }
 end
 
 -- Takes the scalars out of a tensor: its entries become what is left.
-local function take_scalars(result, group, site, tensor)
+local function take_scalars(result, group, tensor)
     local ranks = {}
-    for slot, op in ipairs(tensor.ops) do ranks[slot] = site.op[op].k end
-    for _, path in ipairs(paths_of(ranks)) do
-        local unit, v = unit_tensor(ranks, path), {}
+    for slot, op in ipairs(tensor.ops) do ranks[slot] = group.sites[group.kinds[slot] or 1].op[op].k end
+    tensor.ranks = ranks
+    for _, path in ipairs(scalar_paths(ranks)) do
+        local unit, v = unit_tensor(ranks, path, 0), {}
         for _, u in ipairs(unit) do
             local entry = tensor.at[u.key]
             for base, x in pairs(entry and entry.v or {}) do v[base] = (v[base] or 0) + u.f * x end
@@ -290,7 +377,8 @@ local function take_scalars(result, group, site, tensor)
             if seen then first = group.base[base].first end
         end
         if coef and coef.c ~= 0 and not lower.vanishes(coef) then
-            add_string(result, group, site, tensor.ops, path, coef, first)
+            add_string(result, group, tensor.ops, path, coef, first)
+            tensor.scalar = true
         end
     end
 end
@@ -309,8 +397,41 @@ local function rounded(v, n, most)
     return out
 end
 
+local function vector_name(k)
+    return k == 2 and "a vector" or string.format("a tensor of rank %s", util.fraction(k / 2))
+end
+
+-- What a tensor without its scalars is: "the 0 component of a vector".
+local function kind_of(group, tensor)
+    local ranks, places, seen = {}, {}, {}
+    for _, path in ipairs(paths_of(tensor.ranks)) do
+        local k = path[#path]
+        for m = -k, k, 2 do
+            local sum = {}
+            for _, u in ipairs(unit_tensor(tensor.ranks, path, m)) do
+                local entry = tensor.at[u.key]
+                for base, x in pairs(entry and entry.v or {}) do sum[base] = (sum[base] or 0) + u.f * x end
+            end
+            for base, x in pairs(sum) do
+                local some = math.abs(x) > NOISE * group.size[base]
+                if some and not seen[k] then ranks[#ranks + 1] = k end
+                if some and not seen[k .. " " .. m] then places[#places + 1] = m end
+                if some then seen[k], seen[k .. " " .. m] = true, true end
+            end
+        end
+    end
+    if #ranks == 0 then return "no scalar" end
+    if #places == 1 then
+        return string.format("the %s component of %s", util.fraction(places[1] / 2), vector_name(ranks[1]))
+    end
+    local names = {}
+    table.sort(ranks)
+    for p, k in ipairs(ranks) do names[p] = vector_name(k) end
+    return "made of components of " .. table.concat(names, " and of ")
+end
+
 -- What is left: a refusal, or a check.
-local function check_rest(result, group, entry, seen)
+local function check_rest(result, group, tensor, entry, seen)
     local v, most, source = {}, 0, nil
     for base = 1, #group.base do
         local x = entry.v[base]
@@ -327,16 +448,37 @@ local function check_rest(result, group, entry, seen)
         if lower.same_value(other, coef) or lower.same_value(minus, coef) then return end
     end
     seen[#seen + 1] = coef
+    local what = string.format(tensor.scalar and "what is left of %s beside its scalar is %s" or "%s is %s",
+        source.text, kind_of(group, tensor))
     if not coef.tree then
-        refuse_at(source.line, "%s is not a scalar of the total spin; leave out S and give the "
-            .. "charges that the model names", source.text)
+        refuse_at(source.line, "%s; leave out S and give the charges that the model names", what)
     end
-    local text = string.format("%s is not a scalar of the total spin unless %s = 0", source.text,
-        algebra.coef_text(coef))
+    local factors, ranks = factors_of(group, {}, {})
     result.terms[#result.terms + 1] = {
-        st = group.st, coef = coef, factors = {{slot = 1, op = {IDENTITY}}}, ranks = {0}, hc = false,
-        check = true, line = source.line, text = text,
+        st = group.st, coef = coef, factors = factors, ranks = ranks, hc = false, check = true,
+        line = source.line,
+        text = string.format("%s; with %s = 0, or without S", what, algebra.coef_text(coef)),
     }
+end
+
+-- A kind of site that lacks an operator of a term must not be where the term is.
+local function check_missing(result, out, e)
+    for _, f in ipairs(e.factors) do
+        local lacking, name, op = {}, nil, {}
+        for t, type_ in ipairs(out.types) do
+            op[t] = f.op[t] == lower.NONE and IDENTITY or lower.NONE
+            if f.op[t] == lower.NONE then lacking[#lacking + 1] = type_.name
+            else name = name or type_.op[f.op[t]].name end
+        end
+        if #lacking > 0 then
+            result.terms[#result.terms + 1] = {
+                st = e.st, coef = e.coef, factors = {{slot = f.slot, op = op}}, ranks = {0}, hc = false,
+                check = true, line = e.line,
+                text = string.format("%s needs %s on site %s, which %s lacks", e.text, name,
+                    algebra.slot_name(f.slot), table.concat(lacking, " or ")),
+            }
+        end
+    end
 end
 
 -- 4. Tables ---------------------------------------------------------------------------------------
@@ -374,35 +516,47 @@ local function step_type(site, t, ncharge)
     return v
 end
 
-local function scalar_model(out)
+-- Sites without any spin, such as bosons, have multiplets of one state.
+local function spin_of(t)
+    return t.space.spin or {z = matrix.new(t.dim), plus = matrix.new(t.dim)}
+end
+
+local function check_spin(out)
+    for _, t in ipairs(out.types) do
+        if t.space.spin then return end
+    end
     local t = out.types[1]
-    if #out.types > 1 then
-        refuse_at(out.types[2].line, "a model with several kinds of site cannot have the total spin S yet; "
-            .. "leave out S")
-    end
-    if not t.space.spin then
-        refuse_at(t.line, "%s has no total spin (no Sz and S+ that belong to it); leave out S", t.name)
-    end
-    local kept = scalar_charges(out, t, t.line)
-    local site = irreducible.site(describe_type(out, t, kept), t.space.spin)
+    refuse_at(t.line, "%s has no total spin (no Sz and S+ that belong to it); leave out S", t.name)
+end
+
+local function scalar_model(out)
+    check_spin(out)
+    local line = out.types[1].line
+    local kept, sites = scalar_charges(out, line), {}
     local result = {types = {}, charges = {}, terms = {}, params = out.params, kept = {}, spin = true}
+    for p, t in ipairs(out.types) do
+        sites[p] = irreducible.site(describe_type(out, t, kept), spin_of(t))
+    end
     for c, k in ipairs(kept) do result.charges[c] = k.charge end
     result.charges[#result.charges + 1] = {name = "S", modulus = 0, num = 1, den = 2, odd = 0, spin = true}
-    for _, group in ipairs(gather(out, site, t)) do
-        local seen = {}
-        for _, tensor in ipairs(group.list) do take_scalars(result, group, site, tensor) end
-        for _, tensor in ipairs(group.list) do
-            for _, entry in ipairs(tensor.list) do check_rest(result, group, entry, seen) end
+    for _, p in ipairs(placements(out)) do
+        for _, kinds in ipairs(groups_of(out, p)) do
+            local group, seen = gather(out, sites, p, kinds), {}
+            for _, tensor in ipairs(group.list) do take_scalars(result, group, tensor) end
+            for _, tensor in ipairs(group.list) do
+                for _, entry in ipairs(tensor.list) do check_rest(result, group, tensor, entry, seen) end
+            end
         end
+        for _, e in ipairs(p.list) do check_missing(result, out, e) end
     end
     local some = false
     for _, e in ipairs(result.terms) do some = some or not e.check end
-    if not some then refuse_at(t.line, "no term is a scalar of the total spin; leave out S") end
+    if not some then refuse_at(line, "no term is a scalar of the total spin; leave out S") end
     local zero = {}
     for c = 1, #result.charges do zero[c] = 0 end
     result.kept[1] = {name = "1", shift = zero, odd = 0, adjoint = 1, adjoint_factor = 1}
-    result.types[1] = step_type(site, t, #result.charges)
-    result.site = site
+    for p, t in ipairs(out.types) do result.types[p] = step_type(sites[p], t, #result.charges) end
+    result.sites = sites
     return result
 end
 

@@ -173,12 +173,16 @@ function space.electron(F)
     local z = matrix.new(s.dim)
     for f = 1, count do z = matrix.add(z, number[f], F + 1 - f) end
     put(s, "Sz", z)
+    local plus = matrix.new(s.dim)
+    for f = 2, count do -- raises the projection F + 1 - f
+        local size = math.sqrt((f - 1) * (count - f + 1))
+        plus = matrix.add(plus, matrix.multiply(matrix.transpose(c[f - 1]), c[f]), size)
+    end
     if count == 2 then
-        local plus = matrix.multiply(matrix.transpose(c[1]), c[2])
         put(s, "Sp", plus)
         put(s, "Sm", matrix.transpose(plus))
-        s.spin = {z = z, plus = plus}
     end
+    s.spin = {z = z, plus = plus}
     return s
 end
 
@@ -313,8 +317,38 @@ function space.without(base, ...)
     return s
 end
 
--- matrices{ states = {...}, odd = {...}, NAME = {{...}, ...}, ... }: rows of numbers; odd lists the states of
--- odd fermion parity. `order` is the order of the names in the file.
+-- The matrices that spin = {"Sz", "Sp"} names: a spin by its commutators.
+local function named_spin(s, names)
+    if type(names) ~= "table" or #names ~= 2 then
+        refuse('spin must name the matrices of Sz and S+, as in spin = {"Sz", "Sp"}')
+    end
+    for _, name in ipairs(names) do
+        if not s.op[name] then
+            refuse("spin names the matrix '%s', which is not there%s", tostring(name),
+                util.hint(tostring(name), s.order, "matrices"))
+        end
+    end
+    local z, plus = s.op[names[1]], s.op[names[2]]
+    local minus = matrix.transpose(plus)
+    local function commutator(a, b) return matrix.add(matrix.multiply(a, b), matrix.multiply(b, a), -1) end
+    local function differ(a, b)
+        local most = 0
+        for _, v in pairs(matrix.add(a, b, -1).e) do most = math.max(most, math.abs(v)) end
+        return most > 1e-12
+    end
+    for _, el in ipairs(matrix.elements(z)) do
+        if el[1] ~= el[2] then refuse("spin: %s must be diagonal", names[1]) end
+    end
+    if differ(commutator(z, plus), plus) or differ(commutator(plus, minus), matrix.scale(z, 2)) then
+        refuse("spin: %s and %s are not Sz and S+ of a spin: [Sz, S+] = S+ and [S+, S-] = 2 Sz must hold",
+            names[1], names[2])
+    end
+    return {z = z, plus = plus}
+end
+
+-- matrices{ states = {...}, odd = {...}, spin = {"Sz", "Sp"}, NAME = {{...}, ...}, ... }: rows of numbers;
+-- odd lists the states of odd fermion parity, spin names two of the matrices. `order` is the order of the
+-- names in the file.
 function space.matrices(t, order)
     if type(t) ~= "table" then refuse("matrices{...} needs states and operators") end
     local states = t.states
@@ -344,7 +378,7 @@ function space.matrices(t, order)
     end
     local s = new("matrices", "matrices", list, parity)
     for _, name in ipairs(order) do
-        if name ~= "states" and name ~= "odd" then
+        if name ~= "states" and name ~= "odd" and name ~= "spin" then
             local rows = t[name]
             if name == "I" then refuse("the identity I is always there and cannot be redefined") end
             if type(rows) ~= "table" or #rows ~= s.dim then
@@ -372,6 +406,7 @@ function space.matrices(t, order)
     end
     if #s.order == 0 then refuse("matrices{...} has no operator") end
     s.explicit = true
+    if t.spin ~= nil then s.spin = named_spin(s, t.spin) end
     return s
 end
 

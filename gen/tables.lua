@@ -8,6 +8,7 @@ local algebra = require("algebra")
 local language = require("language")
 local lower = require("lower")
 local scalar = require("scalar")
+local fingerprint = require("fingerprint")
 
 local tables = {}
 local refuse_at = util.refuse_at
@@ -176,11 +177,11 @@ end
 
 -- The whole ---------------------------------------------------------------------------------------
 
--- out: of lower.model. info: {name, source, variant, formula, hash}.
+-- out: of lower.model. info: {name, source, variant, formula}.
 local function of_model(out, info)
     local v = {
         name = info.name, variant = info.variant, formula = info.formula, source = info.source,
-        hash = info.hash, charges = {}, params = {}, types = {}, kept = {}, terms = {},
+        charges = {}, params = {}, types = {}, kept = {}, terms = {},
     }
     for c, charge in ipairs(out.charges) do
         v.charges[c] = {
@@ -199,19 +200,20 @@ local function of_model(out, info)
         }
     end
     add_terms(v, out)
+    v.hash = fingerprint.of(v)
     return v
 end
 
--- Modules whose text may change the tables: part of every hash.
+-- Modules that make the tables: the program carries their text.
 tables.modules = {
     "util", "matrix", "fermion", "algebra", "space", "language", "charges", "siteops", "lower", "wigner",
-    "irreducible", "scalar", "tables",
+    "irreducible", "scalar", "fingerprint", "tables",
 }
 
 -- The tables of a model's text, or a refusal. source: the file's name without its folder; set: {name = text}
--- of structural parameters, and of others where `others` is true; generator: util.hash of tables.modules;
--- spin: true for the variant with the total spin as a charge.
-function tables.of(source, text, set, generator, others, spin)
+-- of structural parameters, and of others where `others` is true; spin: true for the variant with the total
+-- spin as a charge.
+function tables.of(source, text, set, others, spin)
     local model = language.read(text, set, others)
     local out, variant = lower.model(model), language.variant(model)
     if spin then
@@ -220,7 +222,6 @@ function tables.of(source, text, set, generator, others, spin)
     end
     return of_model(out, {
         name = string.gsub(source, "%.lua$", ""), source = source, variant = variant, formula = model.formula,
-        hash = util.hash({source, text, variant}, generator),
     })
 end
 

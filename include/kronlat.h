@@ -39,10 +39,10 @@ const char *kronlat_version(void);
 /* ---------------------------------------------------------------- errors */
 
 typedef enum kronlat_status {
-    KRONLAT_OK = 0,
+    KRONLAT_OK = 0, /* nothing went wrong */
     /* an argument or an option is wrong: the message says what, and what is allowed */
     KRONLAT_BAD_INPUT = 1,
-    KRONLAT_NO_MEMORY = 2,
+    KRONLAT_NO_MEMORY = 2,      /* the machine, or the limit that was set, has not enough */
     KRONLAT_IO = 3,             /* a file could not be read or written */
     KRONLAT_NOT_CONVERGED = 4,  /* an iteration inside stopped above its tolerance */
     KRONLAT_ABSENT = 5,         /* not built in, or the device is not there */
@@ -70,7 +70,7 @@ kronlat_status kronlat_problem_create(const char *model, kronlat_problem **out, 
 /* The same from the text of a model file; name: what messages call it. */
 kronlat_status kronlat_problem_create_text(const char *name, const char *text, kronlat_problem **out,
                                            kronlat_error *error);
-/* A molecule, from an FCIDUMP file; for kronlat_ci. */
+/* A molecule, from the FCIDUMP file at `path`; for kronlat_ci. */
 kronlat_status kronlat_problem_create_fcidump(const char *path, kronlat_problem **out, kronlat_error *error);
 /* A molecule, from integrals over norb real orthonormal orbitals, in hartree:
      H = core + sum_pq,s h[s][p][q] c+_ps c_qs + 1/2 sum_pqrs,st (pq|rs)_st c+_ps c+_rt c_st c_qs
@@ -87,9 +87,9 @@ kronlat_status kronlat_problem_create_integrals(int norb, int electrons, int ms2
    Without this call no symmetry is used. BAD_INPUT: integrals break the symmetry. */
 kronlat_status kronlat_problem_set_irreps(kronlat_problem *problem, int norb, const int *irrep,
                                           kronlat_error *error);
-/* The system that a result file of DMRG or ED is of: model, lattice, parameters, charges and how it was run, as
-   its file says; not what was measured and where it was written. BAD_INPUT: another file, or one of a model
-   or a lattice that was handed over in memory. */
+/* The system that the result file of DMRG or ED at `path` is of: model, lattice, parameters, charges and how
+   it was run, as its file says; not what was measured and where it was written. BAD_INPUT: another file, or
+   one of a model or a lattice that was handed over in memory. */
 kronlat_status kronlat_problem_create_result(const char *path, kronlat_problem **out, kronlat_error *error);
 void kronlat_problem_destroy(kronlat_problem *problem);
 
@@ -103,32 +103,33 @@ void kronlat_problem_destroy(kronlat_problem *problem);
    that "resume" goes on from. */
 kronlat_status kronlat_problem_set(kronlat_problem *problem, const char *option, const char *value,
                                    kronlat_error *error);
-/* value[n]: one number of a scalar; of an array parameter or coupling one for each site, in the lattice's
-   numbering, or for each bond of the classes whose terms use it, in the order of site pairs (i, j), i < j. */
+/* The parameter `name` of the model. value[n]: one number of a scalar; of an array parameter or coupling one
+   for each site, in the lattice's numbering, or for each bond of the classes whose terms use it, in the order
+   of site pairs (i, j), i < j. */
 kronlat_status kronlat_problem_set_parameter(kronlat_problem *problem, const char *name, int64_t n,
                                              const double *value, kronlat_error *error);
 /* The charge `name` of the state is numerator / denominator: Sz = 1/2 is ("Sz", 1, 2). */
 kronlat_status kronlat_problem_set_charge(kronlat_problem *problem, const char *name, int64_t numerator,
                                           int64_t denominator, kronlat_error *error);
-/* The lattice by its sites and classed bonds, in the place of the options "sites" and "lattice".
-   xy[nsite][2]: places, NULL: none. site_class[nsite]: NULL, or the class of each site (NULL or "": none).
-   bond[nbond][2]: different sites; a term that tells its two sites apart runs from the first to the second.
-   bond_class[nbond]: the class of each, or several with a blank between them ("nn leg"); NULL: all are
-   "nn". */
+/* The lattice by its sites and classed bonds, instead of the options "sites" and "lattice". name: what
+   reports and files call it. xy[nsite][2]: coordinates, NULL: none. site_class[nsite]: NULL, or the class of
+   each site (NULL or "": none). bond[nbond][2]: different sites; a term that tells its two sites apart runs
+   from the first to the second. bond_class[nbond]: the class of each, or several with a blank between them
+   ("nn leg"); NULL: all are "nn". */
 kronlat_status kronlat_problem_set_lattice(kronlat_problem *problem, const char *name, int nsite,
                                            const double *xy, const char *const *site_class, int64_t nbond,
                                            const int *bond, const char *const *bond_class,
                                            kronlat_error *error);
 
-/* Sites, and charges with their names; what is still missing for a run need not be there. */
+/* *nsite: how many sites; *ncharge: how many charges. What is still missing for a run need not be there. */
 kronlat_status kronlat_problem_sites(kronlat_problem *problem, int *nsite, kronlat_error *error);
 kronlat_status kronlat_problem_charges(kronlat_problem *problem, int *ncharge, kronlat_error *error);
-/* Name of charge c < ncharge, and its unit: the value of a stored integer v is v * *numerator / *denominator.
-   *modulus: 0, or n where the charge counts modulo n. Any pointer may be NULL. */
+/* *name of charge c < ncharge, and its unit: the value of a stored integer v is v * *numerator /
+   *denominator. *modulus: 0, or n where the charge counts modulo n. Any pointer may be NULL. */
 kronlat_status kronlat_problem_charge(kronlat_problem *problem, int c, const char **name, int *numerator,
                                       int *denominator, int *modulus, kronlat_error *error);
-/* Local states of a site, in the order in which tensors and kronlat_operator_state count them; their names
-   ("up", "dn", "0", "updn") belong to the problem until it is changed. */
+/* *dimension: local states of a site, in the order in which tensors and kronlat_operator_state count them;
+   *name of one of them ("up", "dn", "0", "updn"), which belongs to the problem until it is changed. */
 kronlat_status kronlat_problem_site_dimension(kronlat_problem *problem, int site, int *dimension,
                                               kronlat_error *error);
 kronlat_status kronlat_problem_site_state(kronlat_problem *problem, int site, int state, const char **name,
@@ -170,6 +171,7 @@ void kronlat_problem_on_note(kronlat_problem *problem, void (*told)(void *self, 
 
 /* ---------------------------------------------------------------- runs */
 
+/* What a run found: energies, measurements, and states where they were kept. */
 typedef struct kronlat_result kronlat_result;
 
 /* The lowest "states" states of the sector by DMRG, ED or CI. Every charge must have been set (ED with
@@ -202,8 +204,8 @@ int kronlat_result_states(const kronlat_result *result);
 double kronlat_result_energy(const kronlat_result *result, int state);
 double kronlat_result_error(const kronlat_result *result, int state);
 
-/* Of DMRG and ED: "model", "variant", "formula", "lattice", "command_line", "program" (the version that ran).
-   NULL: there is no such text. */
+/* what: of DMRG and ED "model", "variant", "formula", "lattice", "command_line", "program" (the version that
+   ran). NULL: there is no such text. */
 const char *kronlat_result_text(const kronlat_result *result, const char *what);
 
 /* Everything else, by name; docs/library.md lists the names. Of all methods: "energy"[states],
@@ -211,12 +213,12 @@ const char *kronlat_result_text(const kronlat_result *result, const char *what);
    "state_k/local/Sz". Names from 0 to count - 1; NULL beyond. */
 int kronlat_result_count(const kronlat_result *result);
 const char *kronlat_result_name(const kronlat_result *result, int i);
-/* *rank: 0 (one number) to 3; shape[3]: its extents, the rest 0; *data: row-major, the result's. Any of the
-   three may be NULL. BAD_INPUT: there is no such array. */
+/* The array of this name. *rank: 0 (one number) to 3; shape[3]: its extents, the rest 0; *data: row-major,
+   the result's. Any of the three may be NULL. BAD_INPUT: there is no such array. */
 kronlat_status kronlat_result_array(const kronlat_result *result, const char *name, int *rank, int64_t *shape,
                                     const double **data, kronlat_error *error);
-/* Measures more on the states of a result of DMRG, as the option "measure" says it, and adds it. BAD_INPUT: a
-   result without its state, or of another method. */
+/* Measures more on the states of a result of DMRG, and adds it; what: as the option "measure" says it.
+   BAD_INPUT: a result without its state, or of another method. */
 kronlat_status kronlat_result_measure(kronlat_result *result, const char *what, kronlat_error *error);
 /* Numbers in a state that is kept; 0: none is. */
 int64_t kronlat_result_dimension(const kronlat_result *result);
@@ -225,17 +227,18 @@ int64_t kronlat_result_dimension(const kronlat_result *result);
 kronlat_status kronlat_result_vector(const kronlat_result *result, int state, int64_t n, double *x,
                                      kronlat_error *error);
 
-/* State `state` of kronlat_ci: *n determinants, bit p of alpha[i] and beta[i] being orbital p, and their
-   coefficients. A determinant is the product of the creation operators of its alpha orbitals, in ascending
+/* State `state` of kronlat_ci: *n determinants, bit p of alpha[i] and beta[i] being orbital p, i < *n, and
+   coefficient[i]. A determinant is the product of the creation operators of its alpha orbitals, in ascending
    order, then of its beta orbitals, on the vacuum. Any pointer may be NULL. BAD_INPUT: none were kept. */
 kronlat_status kronlat_result_determinants(const kronlat_result *result, int state, int64_t *n,
                                            const uint64_t **alpha, const uint64_t **beta,
                                            const double **coefficient, kronlat_error *error);
 
-/* Writes a file that `kronlat show' reads; an older one is replaced as a whole, or stays as it was. */
+/* Writes a file at `path` that `kronlat show' reads; an older one is replaced as a whole, or stays as it
+   was. */
 kronlat_status kronlat_result_save(const kronlat_result *result, const char *path, kronlat_error *error);
-/* Reads such a file. problem: NULL, or the system that it is of: the state then comes along, to start from,
-   to be measured, and for its tensors. BAD_INPUT: a file that is damaged, or of another system. */
+/* Reads such a file at `path`. problem: NULL, or the system that it is of: the state then comes along, to
+   start from, to be measured, and for its tensors. BAD_INPUT: a damaged file, or one of another system. */
 kronlat_status kronlat_result_load(kronlat_problem *problem, const char *path, kronlat_result **out,
                                    kronlat_error *error);
 
@@ -253,7 +256,7 @@ void kronlat_operator_destroy(kronlat_operator *op);
 /* States of the sector: the length of a vector. */
 int64_t kronlat_operator_dimension(const kronlat_operator *op);
 int kronlat_operator_sites(const kronlat_operator *op);
-/* Place of a site in the order of the modes. -1: no such site. */
+/* Where a site comes in the order of the modes, from 0 on. -1: no such site. */
 int kronlat_operator_position(const kronlat_operator *op, int site);
 /* y[nvector][ldy] = H x[nvector][ldx], the constant of the model included; ldx and ldy at least the
    dimension. y may not overlap x. The same bits for the same x, on any number of threads. */
@@ -261,8 +264,8 @@ kronlat_status kronlat_operator_apply(kronlat_operator *op, int nvector, const d
                                       double *y, int64_t ldy, kronlat_error *error);
 /* d[dimension]: the diagonal of H. */
 kronlat_status kronlat_operator_diagonal(kronlat_operator *op, double *d, kronlat_error *error);
-/* state[sites]: local state of each site, by the lattice's numbers, of basis state i; and the way back, -1:
-   not of this sector. */
+/* state[sites]: local state of each site, by the lattice's numbers, of basis state i; and the number i of
+   such a state, -1: it is not of this sector. */
 kronlat_status kronlat_operator_state(const kronlat_operator *op, int64_t i, int *state,
                                       kronlat_error *error);
 int64_t kronlat_operator_find(const kronlat_operator *op, const int *state);
@@ -298,15 +301,15 @@ int kronlat_tensors_site(const kronlat_tensors *tensors, int position);
 int kronlat_tensors_dimension(const kronlat_tensors *tensors, int position);
 /* Sectors of bond 0 to sites; -1: no such bond. */
 int kronlat_tensors_sectors(const kronlat_tensors *tensors, int bond);
-/* charge[charges]: of the sector, in the unit of kronlat_problem_charge; *dimension: its states. Either may
-   be NULL. Sectors come in ascending order of their charges. */
+/* charge[charges]: of a sector of a bond, in the unit of kronlat_problem_charge; *dimension: its states.
+   Either may be NULL. Sectors come in ascending order of their charges. */
 kronlat_status kronlat_tensors_sector(const kronlat_tensors *tensors, int bond, int sector, int *charge,
                                       int64_t *dimension, kronlat_error *error);
 /* Blocks of a position; -1: no such position. */
 int64_t kronlat_tensors_blocks(const kronlat_tensors *tensors, int position);
-/* Block i: its sectors, its local states, and *data = [dimension of left][dimension of right], row-major, the
-   handle's. *from: of an MPO the local state that H is applied to, *state the one that comes out; of an MPS
-   -1. Any pointer may be NULL. */
+/* Block i of a position: its sectors *left and *right, its local states, and *data = [dimension of left]
+   [dimension of right], row-major, the handle's. *from: of an MPO the local state that H is applied to,
+   *state the one that comes out; of an MPS *from is -1. Any pointer may be NULL. */
 kronlat_status kronlat_tensors_block(const kronlat_tensors *tensors, int position, int64_t i, int *left,
                                      int *state, int *from, int *right, const double **data,
                                      kronlat_error *error);

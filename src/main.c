@@ -30,6 +30,7 @@
 #include "cli/dmrgcli.h"
 #include "cli/edcli.h"
 #include "cli/explain.h"
+#include "cli/latticecli.h"
 #include "cli/listing.h"
 #include "base/isa.h"
 #include "run/job.h"
@@ -40,6 +41,7 @@
 #include "base/atomicfile.h"
 #include "cli/planrun.h"
 #include "cli/plot.h"
+#include "cli/plottable.h"
 #include "cli/rankscli.h"
 #include "cli/report.h"
 #include "run/runfile.h"
@@ -115,12 +117,16 @@ static kl_status command_plot(const kl_options *o, kl_err *err)
     if (o->output != NULL) snprintf(path, sizeof(path), "%s", o->output);
     else {
         const size_t length = strlen(o->file);
-        const int cut = length > 3 && strcmp(o->file + length - 3, ".h5") == 0 ? 3 : 0;
+        const int table = kl_plottable_is(o->file);
+        const int cut = table ? 4 : length > 3 && strcmp(o->file + length - 3, ".h5") == 0 ? 3 : 0;
         snprintf(path, sizeof(path), "%.*s.svg", (int)(length - (size_t)cut), o->file);
     }
     KL_TRY(kl_outputs_check(o, NULL, err));
-    KL_TRY(kl_result_read(o->file, &r, err));
-    KL_TRY(kl_plot_result(r, path, err));
+    if (kl_plottable_is(o->file)) KL_TRY(kl_plottable_run(o->file, path, err));
+    else {
+        KL_TRY(kl_result_read(o->file, &r, err));
+        KL_TRY(kl_plot_result(r, path, err));
+    }
     printf("%s\n", path);
 out:
     kl_result_destroy(&r);
@@ -203,6 +209,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_EXPLAIN: return kl_explain_command(o, err);
     case KL_CMD_GROWTH: return kl_planrun_growth(o, err);
     case KL_CMD_MODELS: return kl_list_models(o, err);
+    case KL_CMD_LATTICE: return kl_latticecli_show(o, err);
     case KL_CMD_DEVICES: return kl_list_devices(o, err);
     case KL_CMD_MEASURE: return kl_dmrgcli_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);

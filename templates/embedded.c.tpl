@@ -24,5 +24,3 @@ const kl_embedded kl_embedded_models[] = {
 @ end
     {NULL, NULL, 0}, /* end */
 };
-
-const uint64_t kl_embedded_hash = UINT64_C(0x$(hash));

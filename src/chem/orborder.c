@@ -113,18 +113,17 @@ static kl_status listed(const kl_fcidump *f, const int *number, const char *how,
         if (at < 0)
             KL_TRY(
                 kl_fail(err, KL_EINPUT,
-                        "order: '%.40s' at place %d is no orbital of the run; allowed: fiedler, genetic, "
+                        "'%.40s' at place %d is no orbital of the run; allowed: fiedler, genetic, "
                         "canonical, or a list of all its %d orbitals as the file numbers them, from %d to %d",
                         p, n + 1, f->norb, number != NULL ? number[0] : 1,
                         number != NULL ? number[f->norb - 1] : f->norb));
-        if (seen[at]) KL_TRY(kl_fail(err, KL_EINPUT, "order: orbital %d stands there twice", (int)orbital));
+        if (seen[at]) KL_TRY(kl_fail(err, KL_EINPUT, "orbital %d stands there twice", (int)orbital));
         seen[at] = 1;
         order[n++] = at;
         p += length;
         if (*p == '\0') break;
     }
-    if (n < f->norb)
-        KL_TRY(kl_fail(err, KL_EINPUT, "order: %d orbitals are listed; the run has %d", n, f->norb));
+    if (n < f->norb) KL_TRY(kl_fail(err, KL_EINPUT, "%d orbitals are listed; the run has %d", n, f->norb));
 out:
     kl_free(&seen);
     return st;

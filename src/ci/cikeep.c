@@ -55,10 +55,12 @@ static kl_status write_all(kl_cikeep *k, const kl_keep *solver, kl_err *err)
     const int nown = list_vectors(k, NULL, NULL), nsolver = solver ? solver->nvector : 0;
     double *number = NULL;
     kl_dptr *vector = NULL;
+    const double **far = NULL;
     int64_t *n = NULL;
     kl_keep out = {.nnumber = own_numbers(k) + (solver ? solver->nnumber : 0), .nvector = nown + nsolver};
     KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&vector, out.nvector, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&far, out.nvector, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&n, out.nvector, KL_MEM_WORK, err));
     kl_keep_list l = {.at = number};
     list_head(k, &l);
@@ -67,15 +69,18 @@ static kl_status write_all(kl_cikeep *k, const kl_keep *solver, kl_err *err)
     if (solver) memcpy(l.at, solver->number, (size_t)solver->nnumber * sizeof *number);
     for (int v = 0; v < nsolver; v++) {
         vector[nown + v] = solver->vector[v];
+        far[nown + v] = solver->far ? solver->far[v] : NULL;
         n[nown + v] = k->s[k->irrep].space->n;
     }
     out.number = number;
     out.vector = vector;
+    out.far = far;
     out.n = n;
     KL_TRY(k->to->write(k->to->self, &out, err));
 out:
     kl_free(&number);
     kl_free(&vector);
+    kl_free(&far);
     kl_free(&n);
     return st;
 }

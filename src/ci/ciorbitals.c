@@ -162,12 +162,12 @@ static kl_status read_reference(kl_ciorbitals *l, int r, const char *text, kl_er
     int count[2] = {0, 0};
     if ((int)strlen(text) != n)
         return kl_fail(err, KL_EINPUT,
-                       "reference '%.80s' names %d orbitals; the file has %d (2, u, d or 0 for each)", text,
+                       "--reference '%.80s' names %d orbitals; the file has %d (2, u, d or 0 for each)", text,
                        (int)strlen(text), n);
     for (int p = 0; p < n; p++) {
         const char c = text[p];
         if (strchr("2ud0", c) == NULL)
-            return kl_fail(err, KL_EINPUT, "reference '%.80s': '%c' is not one of 2 u d 0", text, c);
+            return kl_fail(err, KL_EINPUT, "--reference '%.80s': '%c' is not one of 2 u d 0", text, c);
         occ_of(l, r, 0)[p] = c == '2' || c == 'u';
         occ_of(l, r, 1)[p] = c == '2' || c == 'd';
         count[0] += c == '2' || c == 'u';
@@ -175,8 +175,8 @@ static kl_status read_reference(kl_ciorbitals *l, int r, const char *text, kl_er
     }
     if (count[0] != l->nalpha || count[1] != l->nbeta)
         return kl_fail(err, KL_EINPUT,
-                       "reference '%.80s' has %d alpha and %d beta electrons; the run is for %d and %d", text,
-                       count[0], count[1], l->nalpha, l->nbeta);
+                       "--reference '%.80s' has %d alpha and %d beta electrons; the run is for %d and %d",
+                       text, count[0], count[1], l->nalpha, l->nbeta);
     return KL_OK;
 }
 

@@ -17,7 +17,7 @@
 typedef struct words {
     kl_options *o;
     kl_command command; /* whose options they are */
-    unsigned taken;
+    kl_command_set taken;
     int argc, at;
     char **argv;
 } words;
@@ -163,7 +163,7 @@ static kl_status long_row(const words *w, const char *name, size_t length, const
     snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text - 1), name);
     *out = kl_option_find(name, length, w->taken);
     if (*out != NULL) return KL_OK;
-    if (kl_option_find(name, length, ~0u) != NULL) /* another command's, and no abbreviation */
+    if (kl_option_find(name, length, KL_ALL_COMMANDS) != NULL) /* another command's, and no abbreviation */
         return kl_option_refuse(w->command, kl_command_name(w->command), "--", text, err);
     for (int i = 0; i < kl_noption; i++) {
         const kl_option_row *const row = &kl_option_table[i];
@@ -250,7 +250,8 @@ static kl_status check_subject(const words *w, kl_err *err)
         return kl_fail(err, KL_EINPUT, "%s: MODEL is missing; `kronlat models' lists the models", row->name);
     const int of_molecule = w->command == KL_CMD_CI || w->command == KL_CMD_DMRG_MOLECULE;
     if (row->subject == KL_SUBJECT_FILE && o->file == NULL && !(of_molecule && resumed))
-        return kl_fail(err, KL_EINPUT, "%s: %s is missing; it is the file to read", row->name, row->args);
+        return kl_fail(err, KL_EINPUT, "%s: %s is missing; `kronlat %s --help' has examples", row->name,
+                       row->args, row->name);
     if (row->subject == KL_SUBJECT_SHELL && o->file == NULL)
         return kl_fail(err, KL_EINPUT, "%s: the shell is missing; allowed: %s", row->name, row->args);
     return KL_OK;

@@ -149,7 +149,7 @@ static void offer_models(const asked *a)
 /* An option of this command by the word that it stands in; NULL: none. */
 static const kl_option_row *row_of(const asked *a, const char *word)
 {
-    const unsigned taken = a->command < KL_NCMD_ALL ? kl_commands_taken(a->command) : 0;
+    const kl_command_set taken = a->command < KL_NCMD_ALL ? kl_commands_taken(a->command) : 0;
     if (word[0] != '-' || word[1] == '\0') return NULL;
     if (word[1] != '-') return word[2] == '\0' ? kl_option_letter(word[1], taken) : NULL;
     return kl_option_find(word + 2, strcspn(word + 2, "="), taken);
@@ -230,7 +230,7 @@ static void offer_value(const asked *a, const kl_option_row *row)
     static const char *const words[][2] = {
         {"lattice", "chain ring chain: ring: ladder: square: cylinder: torus:"},
         {"order", "column snake fiedler"},
-        {"start", "neel product:"},
+        {"start", "neel product: path:"},
         {"space", "cis cid cisd cisdt cisdtq level: full cas:"},
         {"hybrid", "auto"}};
     if (row->kind == KL_VALUE_CHOICE) offer_words(a, row->allowed);
@@ -244,7 +244,7 @@ static void offer_value(const asked *a, const kl_option_row *row)
 
 static void offer_options(const asked *a)
 {
-    const unsigned taken = kl_commands_taken(a->command);
+    const kl_command_set taken = kl_commands_taken(a->command);
     char name[80];
     for (int i = 0; i < kl_noption; i++) {
         const kl_option_row *const row = &kl_option_table[i];

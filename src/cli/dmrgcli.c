@@ -451,7 +451,7 @@ static kl_status take_over(run *x, kl_options *o, kl_result **done, kl_err *err)
     kl_status st = KL_OK;
     char *text = NULL;
     kl_runfile_point at;
-    KL_TRY(kl_result_read(o->resume, done, err));
+    KL_TRY(kl_option_says("resume", kl_result_read(o->resume, done, err), err));
     if (kl_edresult_is(*done))
         KL_TRY(kl_fail(err, KL_EINPUT,
                        "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume,
@@ -552,7 +552,7 @@ kl_status kl_dmrgcli_measure(kl_options *o, kl_err *err)
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_dmrgrun_check_measure(t, err));
     KL_TRY(kl_task_charges(t, err));
-    KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, t->target, 0, err));
+    KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, t->target, KL_MATCH_STATE, err));
     KL_TRY(kl_result_read_state(path, t->terms, &state, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     KL_TRY(kl_dmrgrun_measure(t, state, 0, r, err));

@@ -62,7 +62,7 @@ static void print_option(kl_command command, const kl_option_row *row)
 }
 
 /* The rows of one command that are daily or rare, with a heading before each group that has some. */
-static int print_rows(kl_command command, unsigned taken, int rare)
+static int print_rows(kl_command command, kl_command_set taken, int rare)
 {
     int group = 0, n = 0;
     for (int i = 0; i < kl_noption; i++) {
@@ -96,7 +96,7 @@ void kl_commandline_help(kl_command command)
         return;
     }
     const kl_command_row *const row = &kl_command_table[command];
-    const unsigned taken = kl_commands_of_help(command);
+    const kl_command_set taken = kl_commands_of_help(command);
     printf("Usage: kronlat %s%s%s%s\n", row->name, row->args[0] != '\0' ? " " : "", row->args,
            command == KL_CMD_BENCH ? "" : " [OPTION...]");
     fill(row->summary, 0, 0);

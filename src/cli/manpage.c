@@ -78,7 +78,7 @@ static void put_option(const kl_option_row *row, const char *note)
 /* Options of a command: daily ones first. */
 static void put_options(kl_command command)
 {
-    const unsigned taken = kl_commands_of_help(command);
+    const kl_command_set taken = kl_commands_of_help(command);
     for (int rare = 0; rare < 2; rare++) {
         int n = 0;
         for (int i = 0; i < kl_noption; i++) {

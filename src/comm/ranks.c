@@ -186,8 +186,8 @@ out:
     return st;
 }
 
-kl_status kl_ranks_collect(kl_exec *ex, const int64_t *begin, kl_dptr x, int64_t first, int64_t count,
-                           double *to, kl_err *err)
+kl_status kl_ranks_collect(kl_exec *ex, const int64_t *begin, kl_dptr x, const double *far, int64_t first,
+                           int64_t count, double *to, kl_err *err)
 {
     kl_status st = KL_OK;
     const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
@@ -201,9 +201,9 @@ kl_status kl_ranks_collect(kl_exec *ex, const int64_t *begin, kl_dptr x, int64_t
                       high = begin[r + 1] < first + count ? begin[r + 1] : first + count;
         if (low >= high) continue;
         if (r == me && me > 0) KL_TRY(kl_realloc(&mine, high - low, KL_MEM_WORK, err));
-        if (r == me)
-            KL_TRY(ex->vt.download(ex, me > 0 ? mine : to + low - first, kl_dptr_at(x, low - begin[me]),
-                                   high - low, err));
+        double *const here = me > 0 ? mine : to + low - first;
+        if (r == me && far) memcpy(here, far + low - begin[me], (size_t)(high - low) * sizeof *here);
+        else if (r == me) KL_TRY(ex->vt.download(ex, here, kl_dptr_at(x, low - begin[me]), high - low, err));
         if (r == me && me > 0) part[n++] = (kl_comm_part){0, 1, mine, high - low};
         if (r > 0 && me == 0) part[n++] = (kl_comm_part){r, 0, to + low - first, high - low};
     }

@@ -49,9 +49,10 @@ kl_status kl_ranks_gather(kl_exec *ex, const int64_t *begin, kl_dptr x, kl_dptr 
 /* The same in the host's memory. begin NULL: x is whole, n numbers of it. */
 kl_status kl_ranks_download(kl_exec *ex, const int64_t *begin, int64_t n, kl_dptr x, double *whole,
                             kl_err *err) KL_MUST_CHECK;
-/* Of a whole vector the numbers [first, first + count), in the first rank's to[count]; all ranks call. */
-kl_status kl_ranks_collect(kl_exec *ex, const int64_t *begin, kl_dptr x, int64_t first, int64_t count,
-                           double *to, kl_err *err) KL_MUST_CHECK;
+/* Of a whole vector the numbers [first, first + count), in the first rank's to[count]; all ranks call. far:
+   NULL, or this rank's part, which then lies there and not at x. */
+kl_status kl_ranks_collect(kl_exec *ex, const int64_t *begin, kl_dptr x, const double *far, int64_t first,
+                           int64_t count, double *to, kl_err *err) KL_MUST_CHECK;
 /* The part of whole[n] that is this rank's to x. */
 kl_status kl_ranks_upload(kl_exec *ex, const int64_t *begin, int64_t n, kl_dptr x, const double *whole,
                           kl_err *err) KL_MUST_CHECK;

@@ -364,9 +364,10 @@ out:
     return st;
 }
 
-kl_status kl_engine_make_parts(kl_engine *e, kl_err *err)
+kl_status kl_engine_make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;
+    if (e->row_op) return KL_OK;
     kl_engine_settle(e);
     KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
     KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
@@ -374,33 +375,29 @@ out:
     return st;
 }
 
-/* LR's take several times the memory, and where the device has not got that, l-1-1-r's serve. A side without
-   a site is dense as it is. */
-kl_status kl_engine_multiply_out(kl_engine *e, kl_err *err)
+/* Operators that H x takes: the centre's, or for LR those multiplied out in *dense, which the caller frees.
+   LR's take several times the memory, and where the device has not got that, l-1-1-r's serve. A side without
+   a site is dense as it is. The blocks grow from the centre's own for either strategy: a run that goes on
+   rebuilds them to the bit, however much memory there was. */
+static kl_status operators_of_product(kl_engine *e, kl_bigop *dense[2], const kl_bigop *of[2], kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_bigop *const op[2] = {e->one && e->one->side == KL_LEFT ? NULL : e->row_op,
-                             e->one && e->one->side == KL_RIGHT ? NULL : e->col_op};
     int64_t doubles = 0;
-    if (e->strategy != KL_STRATEGY_LR) return KL_OK;
-    for (int i = 0; i < 2; i++) doubles += op[i] ? kl_bigop_dense_doubles(op[i]) : 0;
+    KL_TRY(kl_engine_make_operators(e, err));
+    of[0] = e->row_op, of[1] = e->col_op;
+    if (e->strategy != KL_STRATEGY_LR) goto out;
+    const int sited[2] = {!(e->one && e->one->side == KL_LEFT), !(e->one && e->one->side == KL_RIGHT)};
+    for (int i = 0; i < 2; i++) doubles += sited[i] ? kl_bigop_dense_doubles(of[i]) : 0;
     if (!kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate)) {
         e->nlr_too_large++;
         goto out;
     }
-    for (int i = 0; i < 2; i++)
-        if (op[i]) KL_TRY(kl_bigop_make_dense(op[i], err));
-out:
-    return st;
-}
-
-/* Enlarged operators of the centre, in the form that the strategy asks for. */
-static kl_status make_operators(kl_engine *e, kl_err *err)
-{
-    kl_status st = KL_OK;
-    if (e->row_op) return KL_OK;
-    KL_TRY(kl_engine_make_parts(e, err));
-    KL_TRY(kl_engine_multiply_out(e, err));
+    for (int i = 0; i < 2; i++) {
+        if (!sited[i]) continue;
+        KL_TRY(kl_bigop_create(of[i]->block, of[i]->enlarged, e->centre + i, &dense[i], err));
+        KL_TRY(kl_bigop_make_dense(dense[i], err));
+        of[i] = dense[i];
+    }
 out:
     return st;
 }
@@ -477,10 +474,12 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
+    kl_bigop *dense[2] = {NULL, NULL};
+    const kl_bigop *of[2];
     const int whole = o->scope != KL_SOLVE_PART;
     const double t0 = kl_prof_seconds();
-    KL_TRY(make_operators(e, err));
-    KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
+    KL_TRY(operators_of_product(e, dense, of, err));
+    KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, &s, err));
     if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     const double t1 = kl_prof_seconds();
     const kl_eig_opts opts = {
@@ -518,6 +517,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     e->nsector_count++;
 out:
     kl_superblock_destroy(&s);
+    for (int i = 0; i < 2; i++) kl_bigop_destroy(&dense[i]);
     return st;
 }
 
@@ -525,9 +525,11 @@ kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
+    kl_bigop *dense[2] = {NULL, NULL};
+    const kl_bigop *of[2];
     kl_dptr y = {0};
-    KL_TRY(make_operators(e, err));
-    KL_TRY(kl_superblock_create(e->ex, e->row_op, e->col_op, e->target, &s, err));
+    KL_TRY(operators_of_product(e, dense, of, err));
+    KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, &s, err));
     KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n, &y, err));
     for (int i = 0; i < e->nstate; i++) {
         double xx, xy;
@@ -539,6 +541,7 @@ kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
     }
 out:
     kl_superblock_destroy(&s);
+    for (int i = 0; i < 2; i++) kl_bigop_destroy(&dense[i]);
     e->ex->vt.release(e->ex, &y);
     return st;
 }
@@ -562,7 +565,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     kl_layout lay = {0};
     kl_dptr psi = {0}, data = {0};
     double t = kl_prof_seconds(), u;
-    KL_TRY(make_operators(e, err));
+    KL_TRY(kl_engine_make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
     kl_wave wave = kl_engine_wave(e);
     const kl_warm warm = {e->warm, e->warm_data};

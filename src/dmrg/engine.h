@@ -67,8 +67,9 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
 void kl_engine_destroy(kl_engine **e);
 
 /* Random isometries of about m states right of position 1 whose sectors can all be completed, and a random
-   wavefunction at centre 0. start: NULL, or the state of each position: the wavefunction is then that product
-   and the isometries hold it exactly. */
+   wavefunction at centre 0. start: NULL, or the state of each position, with a total spin the step by which
+   its multiplet goes to those before: the wavefunction is then that product and the isometries hold it
+   exactly. */
 kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err) KL_MUST_CHECK;
 /* Takes the tensors of a state over (the state is destroyed) and rebuilds the operators. */
 kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_MUST_CHECK;
@@ -130,9 +131,8 @@ int64_t kl_engine_least_bytes(int64_t n, int nstate);
 /* 1: dense operators of LR leave it that much; where not, a centre takes l-1-1-r's. */
 int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate);
 
-/* Enlarged operators of the centre in four factors; multiplied out where the strategy is LR. */
-kl_status kl_engine_make_parts(kl_engine *e, kl_err *err) KL_MUST_CHECK;
-kl_status kl_engine_multiply_out(kl_engine *e, kl_err *err) KL_MUST_CHECK;
+/* Enlarged operators of the centre, where they are not there yet. */
+kl_status kl_engine_make_operators(kl_engine *e, kl_err *err) KL_MUST_CHECK;
 
 /* Lowest states of H at the centre, from the wavefunction that is there. energy[nstate] without the terms'
    constant. */

@@ -56,6 +56,9 @@ out:
     return st;
 }
 
+/* By which step a site goes to the block on its right, for one by which it goes to that on its left. */
+static int step_right(const kl_site_type *site, int s) { return site->other != NULL ? site->other[s] : s; }
+
 /* Random right isometry at position p over the block beyond it. */
 static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product,
                                  kl_err *err)
@@ -82,7 +85,8 @@ static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, c
         /* column 0 is the product state: column 0 of the block (x) start[p] */
         if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) {
             memset(a, 0, (size_t)rows * sizeof *a);
-            a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + start[p]]] = 1;
+            const int s = step_right(iso->enlarged->site, start[p]);
+            a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + s]] = 1;
         }
         KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, NULL, 0, err));
     }
@@ -95,25 +99,33 @@ out:
     return st;
 }
 
+/* product[nsite + 1]: charges of sites p.. of the product */
+static kl_status product_charges(const kl_engine *e, const int *start, kl_qn *product, kl_err *err)
+{
+    const kl_model *const model = e->terms->model;
+    char a[128], b[128];
+    int open = 1;
+    product[e->nsite] = kl_qn_zero();
+    for (int p = e->nsite - 1; p >= 0; p--) {
+        const kl_site_type *const site = e->terms->type[p];
+        open &= kl_qn_step(model, product[p + 1], site, step_right(site, start[p]), 1, &product[p]);
+    }
+    if (open && !kl_qn_cmp(product[0], e->target)) return KL_OK;
+    return kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for",
+                   open ? kl_qn_print(model, product[0], a, sizeof a) : "multiplets that do not couple",
+                   kl_qn_print(model, e->target, b, sizeof b));
+}
+
 kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_model *const model = e->terms->model;
     const int n = e->nsite;
-    kl_qn *product = NULL; /* charges of sites p.. of the product */
+    kl_qn *product = NULL;
     double *host = NULL;
     if (start) {
         KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
-        for (int p = n - 1; p >= 0; p--)
-            product[p] =
-                kl_qn_add(model, product[p + 1], kl_qn_of(model, e->terms->type[p]->state_charge[start[p]]));
-        if (kl_qn_cmp(product[0], e->target)) {
-            char a[128], b[128];
-            st = kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for",
-                         kl_qn_print(model, product[0], a, sizeof a),
-                         kl_qn_print(model, e->target, b, sizeof b));
-            goto out;
-        }
+        KL_TRY(product_charges(e, start, product, err));
     }
     for (int p = n - 1; p > 1; p--) {
         KL_TRY(random_isometry(e, p, m, start, product, err));
@@ -125,11 +137,12 @@ kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
         KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
         KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
         for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
-        const int i = kl_basis_find(&e->row->basis,
-                                    kl_qn_of(model, e->terms->type[0]->state_charge[start[0]])),
-                  j = e->layout.pair[i];
+        kl_qn first;
+        const int open = kl_qn_step(model, kl_qn_edge(model, e->target), e->row->site, start[0], 1, &first),
+                  i = open ? kl_basis_find(&e->row->basis, first) : -1, j = i < 0 ? -1 : e->layout.pair[i];
+        if (j < 0) KL_TRY(kl_fail(err, KL_EINPUT, "the start state cannot be completed"));
         const int r = e->row->part_off[i * e->row->d + start[0]],
-                  c = e->col->part_off[j * e->col->d + start[1]];
+                  c = e->col->part_off[j * e->col->d + step_right(e->col->site, start[1])];
         host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
         KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
     }

@@ -49,9 +49,6 @@ kl_status kl_measure_string_product(kl_measure *m, const kl_lattice *lat, int n,
 /* S(k) = 1/N sum_ij cos(k (r_i - r_j)) pair[i][j] for nk vectors k[nk][2]. */
 void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2],
                          double *value);
-/* Momenta 2 pi (x/lx, y/ly), row by row, lx*ly of them; EINPUT for a lattice from a file, which has no such
-   grid. */
-kl_status kl_structure_momenta(const kl_lattice *lat, int *nk, double (**k)[2], kl_err *err) KL_MUST_CHECK;
 
 /* *energy = <H>; *variance (NULL: not wanted) = the part of <(H-E)^2> that changes one site or two neighbours
    (Hubig, Haegeman, Schollwoeck, Phys. Rev. B 97, 045125 (2018)): all of it where no term spans more than two

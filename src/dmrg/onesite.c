@@ -160,7 +160,7 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
         const kl_turn t = {.one = one, .two = &e->layout, .narrow = &lay, .back = 0};
         KL_TRY(turn(e, &t, e->psi, to, err));
     }
-    /* nothing fails from here on but LR's sums */
+    /* nothing fails from here on */
     kl_enlarged **const basis = left ? &e->row : &e->col;
     kl_bigop **const ops = left ? &e->row_op : &e->col_op;
     kl_bigop_destroy(ops);
@@ -173,7 +173,6 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
     to.addr = 0;
     e->one = one;
     *pone = NULL;
-    KL_TRY(kl_engine_multiply_out(e, err));
 out:
     kl_bigop_destroy(&op);
     kl_enlarged_destroy(&bare);
@@ -200,7 +199,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
         return KL_OK;
     const double t0 = kl_prof_seconds();
     kl_engine_make_room(e, 9 * (2 * e->warm->ndata + e->layout.n * e->nstate));
-    KL_TRY(kl_engine_make_parts(e, err));
+    KL_TRY(kl_engine_make_operators(e, err));
     KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
     one->side = side;
     const kl_expand_opts o = {.side = side,
@@ -227,7 +226,7 @@ kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_er
     kl_status st = KL_OK;
     kl_onesite *one = NULL;
     if (!e->warm) return KL_OK;
-    KL_TRY(kl_engine_make_parts(e, err));
+    KL_TRY(kl_engine_make_operators(e, err));
     KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
     one->side = e->warm_side;
     one->iso = e->warm;

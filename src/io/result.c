@@ -46,6 +46,7 @@ kl_status kl_result_create(const kl_model *m, const kl_lattice *lat, const kl_pa
     KL_TRY(kl_alloc(&r->xy, lat->nsite, KL_MEM_MISC, err));
     memcpy(r->order, lat->order, sizeof(int) * (size_t)lat->nsite);
     memcpy(r->xy, lat->xy, sizeof(*lat->xy) * (size_t)lat->nsite);
+    KL_TRY(kl_geometry_copy(lat, &r->geometry, err));
     KL_TRY(kl_alloc(&r->charge, m->ncharge, KL_MEM_MISC, err));
     for (int c = 0; c < m->ncharge; c++) {
         r->charge[c] = (kl_result_charge){NULL, m->charge[c].modulus, m->charge[c].unit_num,
@@ -93,6 +94,7 @@ void kl_result_destroy(kl_result **result)
     for (size_t i = 0; i < sizeof(text) / sizeof(text[0]); i++) kl_free(text[i]);
     kl_free(&r->order);
     kl_free(&r->xy);
+    kl_geometry_clear(&r->geometry);
     for (int c = 0; c < r->ncharge && r->charge != NULL; c++) kl_free(&r->charge[c].name);
     kl_free(&r->charge);
     for (int i = 0; i < r->nparam; i++) {
@@ -230,6 +232,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_h5_put_text(w, group, "formula", r->formula);
     snprintf(text, sizeof(text), "%016llx", (unsigned long long)r->model_hash);
     kl_h5_put_text(w, group, "hash", text);
+    if (!r->hash_of_text) kl_h5_put_text(w, group, "hash_of", "tables");
     kl_h5_end_group(group);
 
     group = kl_h5_put_group(w, w->file, "lattice");
@@ -242,6 +245,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
                     "lattice number of the site at each position");
     kl_h5_put_array(w, group, "xy", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, xy_shape, r->xy,
                     "coordinates by lattice number");
+    kl_geometry_put(w, group, &r->geometry);
     kl_h5_end_group(group);
 
     group = kl_h5_put_group(w, w->file, "charges");
@@ -544,6 +548,7 @@ static kl_status get_lattice(const kl_h5_in *in, kl_result *r, kl_err *err)
             KL_TRY(kl_h5_bad(in, "order", "names a site that is not there", err));
     KL_TRY(
         kl_h5_get_array(in, group, "xy", H5T_NATIVE_DOUBLE, 2, xy_shape, KL_MEM_MISC, (void **)&r->xy, err));
+    KL_TRY(kl_geometry_get(in, group, r->nsite, &r->geometry, err));
 out:
     kl_h5_end_group(group);
     return st;
@@ -577,6 +582,7 @@ kl_status kl_result_read(const char *path, kl_result **out, kl_err *err)
     KL_TRY(kl_h5_get_text(&in, group, "variant", &r->variant, err));
     KL_TRY(kl_h5_get_text(&in, group, "formula", &r->formula, err));
     KL_TRY(get_hash(&in, group, "hash", &r->model_hash, err));
+    r->hash_of_text = H5Aexists(group, "hash_of") <= 0;
     H5Gclose(group);
     group = -1;
     KL_TRY(get_lattice(&in, r, err));

@@ -4,6 +4,7 @@
 #ifndef KL_RESULT_H
 #define KL_RESULT_H
 #include "dmrg/dmrg.h"
+#include "io/geometry.h"
 
 /* One measured array: <Sz> by site, a two-point matrix, entropies. name is a path below /measurements without
    leading slash ("local/Sz"). */
@@ -44,11 +45,13 @@ typedef struct kl_result {
     char *options; /* "name=value" lines */
     char *model, *variant, *formula;
     uint64_t model_hash;
+    int hash_of_text; /* 1: an older file, whose model_hash is of the texts of the model and the generator */
     char *lattice; /* spec */
     uint64_t lattice_hash;
     int nsite;
     int *order; /* [nsite] lattice number by position */
     double (*xy)[2]; /* [nsite] by lattice number */
+    kl_geometry geometry; /* empty in files of version 0.1.0 */
     int ncharge;
     kl_result_charge *charge;
     int nparam;
@@ -122,10 +125,16 @@ kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state
 /* 1: its charges have the total spin. */
 int kl_result_has_spin(const kl_result *r);
 
-/* Whether the state in r fits: the same model, sites and order, and charge. strict also asks for equal
-   parameters (to resume, not to start from). */
+/* What a result is used for. */
+typedef enum kl_match {
+    KL_MATCH_START, /* as a first guess: the fingerprint of an older file is not asked for */
+    KL_MATCH_STATE, /* as a state that is measured */
+    KL_MATCH_RUN, /* as a run that goes on: parameters and bonds are equal, too */
+} kl_match;
+
+/* Whether the state in r fits this use: the same model, sites and order, and charge. */
 kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,
-                          const kl_params *p, kl_qn target, int strict, kl_err *err) KL_MUST_CHECK;
+                          const kl_params *p, kl_qn target, kl_match use, kl_err *err) KL_MUST_CHECK;
 
 /* 64-bit fingerprint of sites, classed bonds and order. */
 uint64_t kl_lattice_fingerprint(const kl_lattice *lat);

@@ -66,12 +66,18 @@ int kl_result_has_spin(const kl_result *r)
 }
 
 kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,
-                          const kl_params *p, kl_qn target, int strict, kl_err *err)
+                          const kl_params *p, kl_qn target, kl_match use, kl_err *err)
 {
     if (strcmp(r->model, m->name) != 0 || strcmp(r->variant, m->variant) != 0)
         return kl_fail(err, KL_EINPUT, "%.300s: holds a state of model %s(%s), not of %s(%s)", path, r->model,
                        r->variant, m->name, m->variant);
-    if (r->model_hash != m->hash)
+    if (r->model_hash != m->hash && r->hash_of_text && use != KL_MATCH_START)
+        return kl_fail(
+            err, KL_EINPUT,
+            "%.300s: kronlat %.40s told models apart by their text, so that today's %s may be another "
+            "one (show and plot read the file, and dmrg can --start from a state in it)",
+            path, r->program, m->name);
+    if (r->model_hash != m->hash && !r->hash_of_text)
         return kl_fail(err, KL_EINPUT,
                        "%.300s: was made with another version of model %s (fingerprint %016llx, now %016llx)",
                        path, m->name, (unsigned long long)r->model_hash, (unsigned long long)m->hash);
@@ -81,7 +87,7 @@ kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *
     if (memcmp(r->order, lat->order, sizeof(int) * (size_t)r->nsite) != 0)
         return kl_fail(err, KL_EINPUT,
                        "%.300s: holds a state of another order of the sites; give the same --order", path);
-    if (strict && r->lattice_hash != kl_lattice_fingerprint(lat))
+    if (use == KL_MATCH_RUN && r->lattice_hash != kl_lattice_fingerprint(lat))
         return kl_fail(err, KL_EINPUT, "%.300s: was made on lattice %s, whose bonds differ from those of %s",
                        path, r->lattice, lat->spec);
     for (int c = 0; c < m->ncharge; c++)
@@ -92,7 +98,7 @@ kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *
                                kl_result_print_charges(r, have, sizeof(have)),
                                kl_qn_print(m, target, want, sizeof(want)));
             }
-    for (int i = 0; i < m->nparam && strict; i++) {
+    for (int i = 0; i < m->nparam && use == KL_MATCH_RUN; i++) {
         const kl_result_param *have = NULL;
         for (int k = 0; k < r->nparam; k++)
             if (strcmp(r->param[k].name, m->param[i].name) == 0) have = &r->param[k];

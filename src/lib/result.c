@@ -82,6 +82,28 @@ out:
     return st;
 }
 
+/* Bonds, and which of them a class has. */
+static kl_status add_bonds(kronlat_result *r, const kl_geometry *g, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char name[300];
+    double *v = NULL;
+    if (g->nbond == 0) return KL_OK;
+    KL_TRY(kl_alloc(&v, 2 * g->nbond, KL_MEM_WORK, err));
+    for (int64_t b = 0; b < 2 * g->nbond; b++) v[b] = g->bond[b / 2][b % 2];
+    KL_TRY(add(r, "bond/sites", 2, g->nbond, 2, v, err));
+    KL_TRY(add(r, "bond/vector", 2, g->nbond, 2, &g->way[0][0], err));
+    KL_TRY(add(r, "bond/length", 1, g->nbond, 0, g->length, err));
+    for (int c = 0; c < g->nclass; c++) {
+        for (int64_t b = 0; b < g->nbond; b++) v[b] = kl_geometry_is(g, b, g->classes[c]);
+        snprintf(name, sizeof name, "bond/class/%.200s", g->classes[c]);
+        KL_TRY(add(r, name, 1, g->nbond, 0, v, err));
+    }
+out:
+    kl_free(&v);
+    return st;
+}
+
 /* Places of the sites, and the values of parameters and charges. */
 static kl_status add_system(kronlat_result *r, kl_err *err)
 {
@@ -89,6 +111,7 @@ static kl_status add_system(kronlat_result *r, kl_err *err)
     char name[300];
     const kl_result *const d = r->r;
     if (d->xy != NULL) KL_TRY(add(r, "site/xy", 2, d->nsite, 2, &d->xy[0][0], err));
+    KL_TRY(add_bonds(r, &d->geometry, err));
     for (int k = 0; k < d->nparam; k++) KL_TRY(add_parameter(r, &d->param[k], err));
     for (int c = 0; c < d->ncharge; c++) {
         const kl_result_charge *const q = &d->charge[c];
@@ -370,7 +393,7 @@ static kl_status load(kronlat_problem *p, const char *path, kronlat_result **out
         kl_qn target = kl_qn_zero(); /* the file's own charges: the sector may be any */
         if (r->ncharge == t->model->ncharge)
             for (int c = 0; c < r->ncharge; c++) target.v[c] = (int16_t)r->charge[c].value;
-        KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, target, 0, err));
+        KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, target, KL_MATCH_STATE, err));
         KL_TRY(kl_result_read_state(path, t->terms, &state, err));
     }
     KL_TRY(kl_handle_result(is_ed ? "ed" : "dmrg", p != NULL && !is_ed ? p->scene : NULL, &r, &state, NULL,

@@ -12,8 +12,7 @@ typedef struct kl_embedded {
     int64_t size;
 } kl_embedded;
 
-extern const kl_embedded kl_embedded_modules[],
-    kl_embedded_models[];               /* sorted as they were named to the generator */
-extern const uint64_t kl_embedded_hash; /* of the modules: part of every model's hash */
+/* In the order in which they were named to the generator. */
+extern const kl_embedded kl_embedded_modules[], kl_embedded_models[];
 
 #endif

@@ -1,8 +1,9 @@
-/* Sites, classed bonds and the order in which DMRG meets the sites. Knows nothing of operators. Every
-   built-in lattice is a box of lx columns of ly sites, open or closed in either direction, whose bonds are a
-   few displacements walked from every site; chains are boxes one site wide.
+/* Sites, classed bonds and the order in which DMRG meets the sites. Knows nothing of operators. The
+   lattices of this file are boxes of lx columns of ly sites, open or closed in either direction, whose bonds
+   are a few displacements walked from every site; chains are boxes one site wide. Lattices with a unit cell
+   are in cells.c.
    SPDX-License-Identifier: Apache-2.0 */
-#include "model/lattice.h"
+#include "model/latticebase.h"
 #include "base/dense.h"
 #include "base/mem.h"
 #include <math.h>
@@ -10,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_SITE 1000000
 /* sites of one connected piece: the dense eigenproblem takes 8 n^2 bytes and n^3 time */
 #define MAX_FIEDLER 4000
 #define CHAIN_REACH 9
 #define LENGTH_TOL 1e-9
 
 static const char *const allowed =
-    "chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW or torus:LxW, such as cylinder:6x4";
+    "chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW or torus:LxW, such as cylinder:6x4, triangular, "
+    "honeycomb, kagome, lieb, checkerboard (kagome:YC6x8, kagome:torus:2x2), diamond:N";
 
 /* A displacement that makes a bond, with the classes of that bond. */
 typedef struct step {
@@ -38,18 +39,39 @@ static const step grid_step[] = {
     {0, 2, {"d3"}},
 };
 
-/* Component of the shortest image of a displacement d along a direction of the given length. */
-static int shortest(int d, int length, int periodic)
+/* Component of the shortest image of a displacement d along a direction of the given length; of two that are
+   as short the positive one. */
+static int image(int d, int length, int periodic)
 {
-    d = abs(d);
     if (!periodic) return d;
-    d %= length;
-    return d < length - d ? d : length - d;
+    d = (d % length + length) % length;
+    return d > length - d ? d - length : d;
+}
+
+static int shortest(int d, int length, int periodic) { return abs(image(d, length, periodic)); }
+
+void kl_lattice_step(const kl_lattice *lat, int i, int j, double way[2])
+{
+    if (lat->kind == KL_LATTICE_CELLS) {
+        kl_cells_step(lat, i, j, way);
+        return;
+    }
+    if (lat->kind == KL_LATTICE_FILE) {
+        for (int k = 0; k < 2; k++) way[k] = lat->xy[j][k] - lat->xy[i][k];
+        return;
+    }
+    way[0] = image(j / lat->ly - i / lat->ly, lat->lx, lat->periodic_x);
+    way[1] = image(j % lat->ly - i % lat->ly, lat->ly, lat->periodic_y);
 }
 
 double kl_lattice_distance(const kl_lattice *lat, int i, int j)
 {
     if (i == j) return 0.0;
+    if (lat->kind == KL_LATTICE_CELLS) {
+        double way[2];
+        kl_cells_step(lat, i, j, way);
+        return hypot(way[0], way[1]);
+    }
     if (lat->kind == KL_LATTICE_FILE) {
         const int a = i < j ? i : j, b = i < j ? j : i;
         int lo = 0, hi = lat->nbond;
@@ -100,7 +122,7 @@ static kl_status copy_string(char **out, const char *s, kl_err *err)
     return *out != NULL ? KL_OK : kl_fail(err, KL_ENOMEM, "out of memory for the name \"%.100s\"", s);
 }
 
-static kl_status add_class(kl_lattice *lat, const char *name, int *index, kl_err *err)
+kl_status kl_lattice_add_class(kl_lattice *lat, const char *name, int *index, kl_err *err)
 {
     kl_status st = KL_OK;
     *index = kl_lattice_class(lat, name);
@@ -113,7 +135,7 @@ out:
 }
 
 /* Grows by doubling: capacity is the next power of two, at least 16. */
-static kl_status push_bond(kl_lattice *lat, const kl_bond *b, kl_err *err)
+kl_status kl_lattice_push_bond(kl_lattice *lat, const kl_bond *b, kl_err *err)
 {
     const int n = lat->nbond;
     if (n == 0 || (n >= 16 && (n & (n - 1)) == 0)) {
@@ -142,13 +164,23 @@ static int compare_bonds(const void *pa, const void *pb)
     return kind != 0 ? kind : ((const kl_bond *)pa)->reversed - ((const kl_bond *)pb)->reversed;
 }
 
+void kl_lattice_sort_bonds(kl_lattice *lat, int double_bonds)
+{
+    int n = 0;
+    if (lat->nbond > 0) qsort(lat->bond, (size_t)lat->nbond, sizeof *lat->bond, compare_bonds);
+    if (double_bonds) return;
+    for (int b = 0; b < lat->nbond; b++)
+        if (n == 0 || compare_kinds(&lat->bond[n - 1], &lat->bond[b]) != 0) lat->bond[n++] = lat->bond[b];
+    lat->nbond = n;
+}
+
 static kl_status add_steps(kl_lattice *lat, const step *steps, int nstep, int double_bonds, kl_err *err)
 {
     kl_status st = KL_OK;
     for (int s = 0; s < nstep; s++) {
         kl_bond proto = {0};
         for (int c = 0; c < 3 && steps[s].cls[c] != NULL; c++)
-            KL_TRY(add_class(lat, steps[s].cls[c], &proto.cls[proto.nclass++], err));
+            KL_TRY(kl_lattice_add_class(lat, steps[s].cls[c], &proto.cls[proto.nclass++], err));
         const int dx = steps[s].dx, dy = steps[s].dy;
         proto.r = dy == 0 ? abs(dx) : dx == 0 ? abs(dy) : hypot(dx, dy);
         /* A displacement with a shorter image joins nearer neighbours, which have their own class. */
@@ -165,21 +197,15 @@ static kl_status add_steps(kl_lattice *lat, const step *steps, int nstep, int do
             proto.i = i < j ? i : j;
             proto.j = i < j ? j : i;
             proto.reversed = i > j;
-            KL_TRY(push_bond(lat, &proto, err));
+            KL_TRY(kl_lattice_push_bond(lat, &proto, err));
         }
     }
-    if (lat->nbond > 0) qsort(lat->bond, (size_t)lat->nbond, sizeof *lat->bond, compare_bonds);
-    if (!double_bonds) {
-        int n = 0;
-        for (int b = 0; b < lat->nbond; b++)
-            if (n == 0 || compare_kinds(&lat->bond[n - 1], &lat->bond[b]) != 0) lat->bond[n++] = lat->bond[b];
-        lat->nbond = n;
-    }
+    kl_lattice_sort_bonds(lat, double_bonds);
 out:
     return st;
 }
 
-static kl_status create_sites(const char *spec, int nsite, kl_lattice **out, kl_err *err)
+kl_status kl_lattice_create_sites(const char *spec, int nsite, kl_lattice **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_lattice *lat = NULL;
@@ -221,12 +247,15 @@ kl_status kl_lattice_create(const char *spec, int nsite, int double_bonds, kl_la
         int two, periodic_x, periodic_y;
     } kinds[] = {{"chain", 0, 0, 0},  {"ring", 0, 1, 0},     {"ladder", 1, 0, 0},
                  {"square", 1, 0, 0}, {"cylinder", 1, 0, 1}, {"torus", 1, 1, 1}};
-    static const char *const names[] = {"chain", "ring", "ladder", "square", "cylinder", "torus", NULL};
+    static const char *const names[] = {"chain",        "ring",       "ladder",    "square", "cylinder",
+                                        "torus",        "triangular", "honeycomb", "kagome", "lieb",
+                                        "checkerboard", "diamond",    NULL};
     kl_status st = KL_OK;
     kl_lattice *lat = NULL;
     int64_t lx = 0, ly = 1, total = 0;
     int kind = -1;
 
+    if (kl_cells_take(spec)) return kl_cells_create(spec, nsite, double_bonds, out, err);
     const char *colon = strchr(spec, ':');
     const size_t n = colon != NULL ? (size_t)(colon - spec) : strlen(spec);
     for (int k = 0; k < 6; k++)
@@ -249,17 +278,17 @@ kl_status kl_lattice_create(const char *spec, int nsite, int double_bonds, kl_la
         return kl_fail(err, KL_EINPUT, "lattice \"%.200s\": \"%.100s\" is not %s; allowed: %s", spec,
                        colon + 1, kinds[kind].two ? "an extent LxW" : "a number of sites", allowed);
     }
-    if (lx < 1 || ly < 1 || !kl_mul_size(lx, ly, &total) || total > MAX_SITE)
+    if (lx < 1 || ly < 1 || !kl_mul_size(lx, ly, &total) || total > KL_MAX_SITE)
         return kl_fail(err, KL_EINPUT,
                        "lattice \"%.200s\": every extent must be at least 1 and there may be at most %d "
                        "sites, such as cylinder:6x4",
-                       spec, MAX_SITE);
+                       spec, KL_MAX_SITE);
     if (colon != NULL && nsite > 0 && nsite != total)
         return kl_fail(err, KL_EINPUT,
                        "lattice \"%.200s\" has %lld sites but %d were asked for; give one of the two", spec,
                        (long long)total, nsite);
 
-    KL_TRY(create_sites(spec, (int)total, &lat, err));
+    KL_TRY(kl_lattice_create_sites(spec, (int)total, &lat, err));
     lat->kind = kinds[kind].two          ? KL_LATTICE_GRID
                 : kinds[kind].periodic_x ? KL_LATTICE_RING
                                          : KL_LATTICE_CHAIN;
@@ -305,10 +334,10 @@ void kl_lattice_destroy(kl_lattice **lattice)
 kl_status kl_lattice_create_empty(const char *name, int nsite, kl_lattice **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    if (nsite < 1 || nsite > MAX_SITE)
+    if (nsite < 1 || nsite > KL_MAX_SITE)
         return kl_fail(err, KL_EINPUT, "lattice %.200s has %d sites; allowed are 1 to %d", name, nsite,
-                       MAX_SITE);
-    KL_TRY(create_sites(name, nsite, out, err));
+                       KL_MAX_SITE);
+    KL_TRY(kl_lattice_create_sites(name, nsite, out, err));
     (*out)->kind = KL_LATTICE_FILE;
     (*out)->lx = nsite;
     (*out)->ly = 1;
@@ -336,7 +365,7 @@ kl_status kl_lattice_add_bond(kl_lattice *lat, int i, int j, double r, const cha
                        lat->spec, i, j, r);
     for (int c = 0; c < nclass; c++) {
         int k = 0;
-        KL_TRY(add_class(lat, classes[c], &k, err));
+        KL_TRY(kl_lattice_add_class(lat, classes[c], &k, err));
         for (int d = 0; d < b.nclass; d++)
             if (b.cls[d] == k)
                 return kl_fail(err, KL_EINPUT,
@@ -344,7 +373,7 @@ kl_status kl_lattice_add_bond(kl_lattice *lat, int i, int j, double r, const cha
                                j, classes[c]);
         b.cls[b.nclass++] = k;
     }
-    KL_TRY(push_bond(lat, &b, err));
+    KL_TRY(kl_lattice_push_bond(lat, &b, err));
 out:
     return st;
 }
@@ -541,14 +570,13 @@ static kl_status listed_order(const kl_lattice *lat, const char *how, int *order
         snprintf(part, sizeof part, "%.*s", (int)(len < 31 ? len : 31), p);
         if (!kl_parse_int(part, &site) || site < 0 || site >= lat->nsite) {
             st = kl_fail(err, KL_EINPUT,
-                         "order: entry %d is \"%s\"; allowed are column, snake, fiedler or all sites 0 to %d "
+                         "entry %d is \"%s\"; allowed are column, snake, fiedler or all sites 0 to %d "
                          "once, such as 0,2,1",
                          n + 1, part, lat->nsite - 1);
             goto out;
         }
         if (seen[site]) {
-            st = kl_fail(err, KL_EINPUT,
-                         "order: site %lld occurs twice; each of the sites 0 to %d must occur once",
+            st = kl_fail(err, KL_EINPUT, "site %lld occurs twice; each of the sites 0 to %d must occur once",
                          (long long)site, lat->nsite - 1);
             goto out;
         }
@@ -558,7 +586,7 @@ static kl_status listed_order(const kl_lattice *lat, const char *how, int *order
         p += strspn(p, ", ");
     }
     if (n != lat->nsite)
-        st = kl_fail(err, KL_EINPUT, "order: %d sites are listed; the lattice has %d", n, lat->nsite);
+        st = kl_fail(err, KL_EINPUT, "%d sites are listed; the lattice has %d", n, lat->nsite);
 out:
     kl_free(&seen);
     return st;

@@ -21,8 +21,20 @@ typedef enum kl_lattice_kind {
     KL_LATTICE_CHAIN,
     KL_LATTICE_RING,
     KL_LATTICE_GRID,
+    KL_LATTICE_CELLS, /* copies of a unit cell: kl_cells */
     KL_LATTICE_FILE
 } kl_lattice_kind;
+
+/* Where the cells of a lattice lie: cell (x, y) of `grid' is n1 basis[0] + n2 basis[1], whole numbers that
+   cells.c makes of x and y. */
+typedef struct kl_cells {
+    int nsub; /* sites of a cell; site = (x grid[1] + y) nsub + s */
+    int grid[2]; /* columns, cells of a column */
+    double basis[2][2];
+    int span[2][2]; /* in cells: what the grid is repeated by, closed or not */
+    int nperiod; /* closed directions: 0, 1 (span[1]) or 2 */
+    double period[2][2]; /* [nperiod]: shortest vectors that lead from a site to itself */
+} kl_cells;
 
 typedef struct kl_lattice {
     kl_lattice_kind kind;
@@ -30,6 +42,7 @@ typedef struct kl_lattice {
     int nsite;
     int lx, ly; /* length and width; ly = 1 for chains */
     int periodic_x, periodic_y;
+    kl_cells cells; /* of kind CELLS, whose lx is the columns and ly the sites of a column */
     double (*xy)[2]; /* [nsite] */
     int has_xy; /* 0: a file that gives no coordinates; they are 0 then */
     char **site_name; /* [nsite], NULL entries where the lattice names none */
@@ -48,7 +61,7 @@ typedef struct kl_lattice {
    (with diag), and d3 for straight second neighbours. double_bonds: a pair that the same class joins both
    ways round (nn where a circumference is 2, nnn on a ring of 4) is listed once for each way, instead of
    once. A class is known by its kind of lattice even where it is empty: a chain of 2 has no nnn bond, but
-   "nnn" is no error there. */
+   "nnn" is no error there. Lattices with a unit cell: cells.c. */
 kl_status kl_lattice_create(const char *spec, int nsite, int double_bonds, kl_lattice **out,
                             kl_err *err) KL_MUST_CHECK;
 void kl_lattice_destroy(kl_lattice **lat);
@@ -70,9 +83,19 @@ kl_status kl_lattice_reorder(kl_lattice *lat, const char *how, kl_err *err) KL_M
    there are none of these either. */
 double kl_lattice_distance(const kl_lattice *lat, int i, int j);
 
+/* The shortest way from site i to j, in coordinates: where it closes a ring or a circumference it leads out
+   of the picture. */
+void kl_lattice_step(const kl_lattice *lat, int i, int j, double way[2]);
+
 /* A site as a user knows it: a name of a lattice file, or a number, from the end if negative; -1 if there is
    none. */
 int kl_lattice_site(const kl_lattice *lat, const char *text);
+
+/* How many columns, and sites or cells of a column, a lattice has that is no file's. */
+void kl_lattice_grid(const kl_lattice *lat, int shape[2]);
+/* A grid of momenta in Cartesian components, k[shape[0]][shape[1]][2]: those that fit a lattice, in open
+   directions those that would fit if it were closed. EINPUT for a lattice from a file. */
+kl_status kl_lattice_momenta(const kl_lattice *lat, int shape[2], double (**k)[2], kl_err *err) KL_MUST_CHECK;
 
 /* Site classes that every lattice has, NULL behind the last: "first", "last", "ends", "even", "odd". */
 extern const char *const kl_position_class[];

@@ -35,11 +35,10 @@ static kl_status check_header(const kl_model *m, kl_err *err)
             return kl_fail(err, KL_EINPUT, "model %s: charge[%d] %s has modulus %d, unit %d/%d, odd %d",
                            m->name, q, c->name ? c->name : "(unnamed)", c->modulus, c->unit_num, c->unit_den,
                            c->odd);
-        if (c->spin && (q != m->ncharge - 1 || c->modulus != 0 || c->odd || m->ntype != 1))
+        if (c->spin && (q != m->ncharge - 1 || c->modulus != 0 || c->odd))
             return kl_fail(err, KL_EINPUT,
-                           "model %s: charge[%d] %s is the total spin, but not the last charge of one site "
-                           "type",
-                           m->name, q, c->name);
+                           "model %s: charge[%d] %s is the total spin, but not the last charge", m->name, q,
+                           c->name);
     }
     for (int k = 0; k < m->nparam; k++) {
         const kl_param_def *p = &m->param[k];
@@ -356,15 +355,18 @@ static const char *check_split(const kl_model *m, const kl_term_def *d)
     return NULL;
 }
 
-/* The factors of a term couple one by one to a scalar. */
+/* The factors of a term couple one by one to a scalar, on the site types that it is of. */
 static const char *check_ranks(const kl_model *m, const kl_term_def *d)
 {
     for (int f = 0, rank = 0; f < d->nfactor; f++) {
+        int some = 0;
         for (int t = 0; t < m->ntype; t++) {
             const int op = d->factor[f].op[t];
-            if (op < 0 || !kl_triangle(rank, m->type[t].op[op].rank, d->rank[f]))
+            some |= op >= 0;
+            if (op >= 0 && !kl_triangle(rank, m->type[t].op[op].rank, d->rank[f]))
                 return "factors of the total spin that do not couple";
         }
+        if (!some) return "a factor that no site type has";
         for (int g = 0; g < f; g++)
             if (d->factor[g].slot >= d->factor[f].slot)
                 return "factors that are not in the order of their sites";

@@ -136,7 +136,7 @@ typedef struct kl_model {
     const char *variant; /* structural parameters in the file's order, "S=1/2"; "" when it has none */
     const char *formula; /* line 1 of the file without its comment mark */
     const char *source; /* file name without folder, for messages */
-    uint64_t hash; /* of the description, structural parameters and generator */
+    uint64_t hash; /* of what the tables mean: gen/fingerprint.lua; of a molecule of its integrals */
     int ncharge;
     const kl_charge *charge;
     int nparam;

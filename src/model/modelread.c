@@ -64,7 +64,7 @@ static void push_settings(lua_State *L, const char *const *setting)
     }
 }
 
-/* util.attempt(tables.of, source, text, settings, hash, true, spin): tables, or nil, line and reason. */
+/* util.attempt(tables.of, source, text, settings, true, spin): tables, or nil, line and reason. */
 static int generate(lua_State *L)
 {
     job *const j = lua_touserdata(L, 1);
@@ -76,10 +76,9 @@ static int generate(lua_State *L)
     lua_pushstring(L, j->source);
     lua_pushlstring(L, j->text, (size_t)j->size);
     push_settings(L, j->setting);
-    lua_pushinteger(L, (lua_Integer)kl_embedded_hash);
     lua_pushboolean(L, 1);
     lua_pushboolean(L, j->spin);
-    lua_call(L, 7, 3);
+    lua_call(L, 6, 3);
     if (lua_isnil(L, -3))
         j->st = kl_fail(j->err, KL_EINPUT, "%.400s:%d: %.600s", j->path, (int)luaL_checkinteger(L, -2),
                         luaL_checkstring(L, -1));

@@ -289,7 +289,6 @@ static kl_status push_coupled(kl_terms *t, kl_string *s, int def, kl_err *err)
     kl_status st = KL_OK;
     for (int k = 0; k + 1 < s->n; k++)
         if (s->op[k].pos > s->op[k + 1].pos) return exchange(t, s, k, def, err);
-    if (s->n == 1 && s->op[0].op == KL_OP_IDENTITY) s->n = 0;
     if (s->coef == 0.0) return KL_OK;
     KL_TRY(cut_string(t, s, err));
     KL_TRY(kl_string_push(t, s, def, err));
@@ -366,8 +365,32 @@ static kl_status check_scalar(const walk *w, double c, kl_err *err)
     for (int k = 0; k < m->nparam; k++)
         if (m->param[k].kind == KL_PARAM_SCALAR) largest = fmax(largest, fabs(w->p->scalar[k]));
     if (fabs(c) <= SCALAR_TOL * largest) return KL_OK;
-    return kl_fail(err, KL_EINPUT, "%s:%d: %.400s; here it is %.10g: change the parameters, or leave out S",
-                   m->source, d->line, d->text, c);
+    return kl_fail(err, KL_EINPUT, "%s:%d: %.400s (here it is %.10g)", m->source, d->line, d->text, c);
+}
+
+/* 1: the sites have the types that a string of irreducible operators is for. */
+static int is_for(const walk *w, const int *site)
+{
+    const kl_model *const m = w->t->model;
+    const kl_term_def *const d = &m->term[w->def];
+    for (int f = 0; f < d->nfactor; f++) {
+        const kl_site_type *const type = w->t->type[w->lat->position[site[d->factor[f].slot]]];
+        if (d->factor[f].op[type - m->type] == KL_OP_NONE) return 0;
+    }
+    return 1;
+}
+
+/* A string of irreducible operators; its identities only say which sites it is for. */
+static kl_status place_coupled(const walk *w, double coef, const int *site, kl_err *err)
+{
+    const kl_term_def *const d = &w->t->model->term[w->def];
+    kl_string s = {.coef = coef};
+    for (int f = 0; f < d->nfactor; f++) {
+        const int pos = w->lat->position[site[d->factor[f].slot]];
+        const int op = d->factor[f].op[w->t->type[pos] - w->t->model->type];
+        if (op != KL_OP_IDENTITY) s.op[s.n++] = (kl_op_at){pos, op, d->rank[f]};
+    }
+    return push_coupled(w->t, &s, w->def, err);
 }
 
 static kl_status place_term(const walk *w, const int *site, int bond, double r, kl_err *err)
@@ -385,9 +408,11 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
     a.x = w->lat->has_xy ? w->lat->xy[site[0]][0] : (double)NAN;
     a.y = w->lat->has_xy ? w->lat->xy[site[0]][1] : (double)NAN;
     kl_string s = {.coef = kl_coef_eval(&d->coef, &a)};
+    if (d->rank != NULL && !is_for(w, site)) return KL_OK;
     if (!isfinite(s.coef)) return refuse_coef(w, &a, s.coef, err);
     if (d->check) return check_scalar(w, s.coef, err);
     if (s.coef == 0.0) return KL_OK;
+    if (d->rank != NULL) return place_coupled(w, s.coef, site, err);
     for (int f = 0; f < d->nfactor; f++) {
         const int i = site[d->factor[f].slot], pos = w->lat->position[i];
         const kl_site_type *type = w->t->type[pos];
@@ -400,12 +425,7 @@ static kl_status place_term(const walk *w, const int *site, int bond, double r, 
                            "%s:%d: \"%.200s\" needs %s on site %d, whose type %s has no such operator",
                            m->source, d->line, d->text, name, i, type->name);
         }
-        factor[f] = (kl_op_at){pos, op, d->rank != NULL ? d->rank[f] : 0};
-    }
-    if (d->rank != NULL) {
-        s.n = d->nfactor;
-        memcpy(s.op, factor, (size_t)s.n * sizeof *factor);
-        return push_coupled(w->t, &s, w->def, err);
+        factor[f] = (kl_op_at){.pos = pos, .op = op};
     }
     arrange(d, factor, &s);
     char what[320];

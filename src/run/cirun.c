@@ -34,8 +34,7 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
                        .pspace = (int)o->pspace,
                        .seed = o->seed > 0 ? (uint64_t)o->seed : 1,
                        .density = o->density};
-    st = kl_ci_parse_space(o->space != NULL ? o->space : "cisd", ci, err);
-    if (st != KL_OK) return kl_fail(err, st, "--space: %s", err->text);
+    KL_TRY(kl_option_says("space", kl_ci_parse_space(o->space != NULL ? o->space : "cisd", ci, err), err));
     if (o->irrep != NULL && strcmp(o->irrep, "all") != 0) ci->irrep = o->irrep[0] - '1';
     for (int r = 0; r < o->reference.n; r++) ci->lowest |= strcmp(o->reference.text[r], "lowest") == 0;
     if (ci->lowest && o->reference.n > 1)
@@ -72,7 +71,8 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
                        : o->format != NULL ? "--format"
                                            : "--half");
     ci->memory_bytes = o->memory > 0 ? (int64_t)(o->memory * 1e9) : 0;
-    return KL_OK;
+out:
+    return st;
 }
 
 /* ---------------------------------------------------------------- who is told, and what is written */
@@ -104,8 +104,7 @@ static kl_status write_matrix(void *self, int irrep, const kl_spmat *csr, kl_err
     numbered(path, sizeof(path), x->o->matrix, ++x->nmatrix);
     snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->record.fcidump,
              irrep + 1);
-    const kl_status st = kl_mmfile_write(path, csr, comment, err);
-    return st == KL_OK ? st : kl_fail(err, st, "--matrix: %s", err->text);
+    return kl_option_says("matrix", kl_mmfile_write(path, csr, comment, err), err);
 }
 
 static kl_status write_arrays(void *self, int irrep, const kl_spmat *m, kl_err *err)
@@ -115,8 +114,8 @@ static kl_status write_arrays(void *self, int irrep, const kl_spmat *m, kl_err *
     (void)irrep;
     if (x->o->arrays == NULL) return KL_OK;
     numbered(path, sizeof(path), x->o->arrays, ++x->narrays);
-    const kl_status st = kl_spfile_write(path, m, m->format == KL_SP_HYBRID ? m->width : x->boundary, err);
-    return st == KL_OK ? st : kl_fail(err, st, "--arrays: %s", err->text);
+    return kl_option_says(
+        "arrays", kl_spfile_write(path, m, m->format == KL_SP_HYBRID ? m->width : x->boundary, err), err);
 }
 
 static int is_due(void *self)
@@ -215,7 +214,7 @@ kl_status kl_cirun_open(kl_options *o, kl_cirun *x, kl_err *err)
     kl_ci_record done = {0};
     *x = (kl_cirun){.o = o, .pace = kl_pace_begin(o->checkpoint_every, NULL)};
     if (o->resume != NULL) {
-        KL_TRY(kl_cifile_read(o->resume, &done, err));
+        KL_TRY(kl_option_says("resume", kl_cifile_read(o->resume, &done, err), err));
         if (done.finished)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: the run in %.300s has finished", o->resume));
         KL_TRY(adopt(o, &done, err));

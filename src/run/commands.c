@@ -72,6 +72,13 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"models", KL_SUBJECT_OPTIONAL_MODEL, "[MODEL]",
      "List the models, or show one: formula, charges, parameters, operators, terms.",
      "Example:\n  kronlat models heisenberg -p S=1"},
+    {"lattice", KL_SUBJECT_FILE, "SPEC|FILE.lua",
+     "Show a lattice: sites and their numbers, classes of bonds and sites, the order of DMRG; or draw it.",
+     "Examples:\n"
+     "  kronlat lattice kagome:YC6x8 --plot\n"
+     "  kronlat lattice torus:4,2x-2,4 --json\n"
+     "  kronlat lattice chain --sites 16\n\n"
+     "docs/lattices.md has all forms."},
     {"devices", KL_SUBJECT_NONE, "",
      "Say what this program computes with here: cores, instruction set, BLAS and LAPACK really loaded.",
      NULL},
@@ -93,10 +100,11 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  overlap(OTHER.h5)      with the states in another result"},
     {"show", KL_SUBJECT_FILE, "RESULT.h5", "Print what a result file holds.",
      "Example:\n  kronlat show hubbard.h5 --json"},
-    {"plot", KL_SUBJECT_FILE, "RESULT.h5",
-     "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles.",
+    {"plot", KL_SUBJECT_FILE, "RESULT.h5|TABLE.csv",
+     "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles; or a table.",
      "Example:\n  kronlat plot hubbard.h5 --output hubbard.svg\n\n"
-     "The ending of FILE chooses the format: .svg, .png or .pdf."},
+     "The ending of FILE chooses the format: .svg, .png or .pdf. A table has the columns case, quantity, value "
+     "and unit, as those of docs/performance: a panel for each unit, a line for each case."},
     {"bench", KL_SUBJECT_NONE, "WHAT ...", "Measure speed; every time is told with a checked answer.",
      "Examples:\n"
      "  kronlat bench gemm\n"
@@ -166,11 +174,11 @@ const char *kl_command_name(kl_command command)
     return command < KL_NCMD_ALL ? kl_command_table[command].name : NULL;
 }
 
-unsigned kl_commands_taken(kl_command command)
+kl_command_set kl_commands_taken(kl_command command)
 {
     if (command != KL_CMD_RUN) return KL_BIT(command);
-    unsigned bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
-                    KL_BIT(KL_CMD_PLAN_MOLECULE);
+    kl_command_set bits = KL_BIT(KL_CMD_RUN) | KL_BIT(KL_CMD_PLAN_ED) | KL_BIT(KL_CMD_DMRG_MOLECULE) |
+                          KL_BIT(KL_CMD_PLAN_MOLECULE);
     for (int i = 0; i < KL_NJOB_COMMAND; i++) bits |= KL_BIT(kl_job_command[i]);
     return bits;
 }

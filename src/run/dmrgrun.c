@@ -18,7 +18,7 @@
 int kl_dmrgrun_starts_from_file(const kl_options *o)
 {
     if (o->molecule) return o->start != NULL;
-    return o->start != NULL && strcmp(o->start, "neel") != 0 && strncmp(o->start, "product:", 8) != 0;
+    return kl_start_of(o->start, NULL) == KL_START_FILE;
 }
 
 int kl_dmrgrun_manifold(const kl_dmrg_result *d)
@@ -48,7 +48,7 @@ kl_status kl_dmrgrun_check_measure(const kl_task *t, kl_err *err)
 static kl_status read_done(kl_options *o, kl_result **done, kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(kl_result_read(o->resume, done, err));
+    KL_TRY(kl_option_says("resume", kl_result_read(o->resume, done, err), err));
     if (kl_edresult_is(*done))
         KL_TRY(kl_fail(err, KL_EINPUT,
                        "--resume: %.300s is of exact diagonalization: kronlat ed --resume %.300s", o->resume,
@@ -97,7 +97,7 @@ kl_status kl_dmrgrun_check_start(kl_task *t, const char *path, const kl_result *
     kl_qn own = kl_qn_zero();
     *spin = 0;
     if (kl_result_has_spin(from) == (kl_model_spin(t->model) >= 0))
-        return kl_result_match(path, from, t->model, t->lat, t->params, t->target, 0, err);
+        return kl_result_match(path, from, t->model, t->lat, t->params, t->target, KL_MATCH_START, err);
     if (kl_model_spin(t->model) >= 0)
         return kl_fail(err, KL_EINPUT,
                        "%.300s: holds a state without S, which need not be of one total spin; a run with S "
@@ -105,7 +105,7 @@ kl_status kl_dmrgrun_check_start(kl_task *t, const char *path, const kl_result *
                        path);
     KL_TRY(kl_task_twin(t, err));
     for (int c = 0; c < from->ncharge && c < KL_MAX_CHARGE; c++) own.v[c] = (int16_t)from->charge[c].value;
-    KL_TRY(kl_result_match(path, from, t->twin->model, t->lat, t->params, own, 0, err));
+    KL_TRY(kl_result_match(path, from, t->twin->model, t->lat, t->params, own, KL_MATCH_START, err));
     *spin = 1;
 out:
     return st;
@@ -118,7 +118,7 @@ static kl_status read_start(kl_task *t, const char *path, kl_state **state, kl_e
     kl_result *from = NULL;
     kl_state *narrow = NULL;
     int spin;
-    KL_TRY(kl_result_read(path, &from, err));
+    KL_TRY(kl_option_says("start", kl_result_read(path, &from, err), err));
     KL_TRY(kl_dmrgrun_check_start(t, path, from, &spin, err));
     if (spin) {
         KL_TRY(kl_result_read_state(path, t->twin, &narrow, err));
@@ -139,7 +139,7 @@ kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, 
     for (int i = 0; i < o->measure.n; i++)
         KL_TRY(kl_request_check_other(&scene, o->measure.text[i], t->target, err));
     if (done != NULL) {
-        KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, 1, err));
+        KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, KL_MATCH_RUN, err));
         if (!done->finished && o->nschedule > 0 && done->sweep_done >= o->nschedule)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule",
                            o->resume, o->nschedule));

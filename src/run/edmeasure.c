@@ -149,9 +149,9 @@ static kl_status read_request(const kl_task *t, const char *text, request *q, kl
     *q = (request){.asked = {.kind = KL_REQUEST_LOCAL}};
     KL_TRY(kl_request_read(text, t->model, t->lat, &q->asked, err));
     if (q->asked.kind == KL_REQUEST_OVERLAP || q->asked.kind == KL_REQUEST_SPECTRUM)
-        KL_TRY(kl_fail(err, KL_EINPUT,
-                       "measure '%.200s': `ed' keeps no state and no spectrum of cuts; `dmrg' measures this",
-                       text));
+        KL_TRY(kl_fail(
+            err, KL_EINPUT,
+            "--measure '%.200s': `ed' keeps no state and no spectrum of cuts; `dmrg' measures this", text));
     KL_TRY(read_parts(t, q, err));
 out:
     if (st != KL_OK) request_clear(t->model, q);
@@ -364,11 +364,11 @@ static kl_status structure(scene *s, const request *q, double *v, kl_err *err)
     kl_status st = KL_OK;
     const kl_lattice *const lat = s->t->lat;
     double (*k)[2] = NULL, *pair = NULL;
-    int nk;
-    KL_TRY(kl_structure_momenta(lat, &nk, &k, err));
+    int shape[2];
+    KL_TRY(kl_lattice_momenta(lat, shape, &k, err));
     KL_TRY(kl_alloc(&pair, (int64_t)lat->nsite * lat->nsite, KL_MEM_WORK, err));
     KL_TRY(pairs(s, q, pair, err));
-    kl_structure_factor(lat, pair, nk, (const double (*)[2])k, v);
+    kl_structure_factor(lat, pair, shape[0] * shape[1], (const double (*)[2])k, v);
 out:
     kl_free(&k);
     kl_free(&pair);
@@ -488,14 +488,16 @@ out:
 static void set_shape(const kl_task *t, kl_request_kind kind, kl_ed_measured *m)
 {
     const int64_t n = t->lat->nsite;
+    int grid[2];
     m->rank = 2;
     m->shape[0] = m->shape[1] = n;
     switch (kind) {
     case KL_REQUEST_LOCAL: m->rank = 1; break;
     case KL_REQUEST_STRUCTURE:
-        m->rank = t->lat->ly > 1 ? 2 : 1;
-        m->shape[0] = t->lat->lx;
-        m->shape[1] = t->lat->ly;
+        kl_lattice_grid(t->lat, grid);
+        m->shape[0] = grid[0];
+        m->shape[1] = grid[1];
+        m->rank = grid[1] > 1 ? 2 : 1;
         break;
     case KL_REQUEST_POPULATIONS: m->shape[1] = most_states(t->model); break;
     case KL_REQUEST_ENTROPY:

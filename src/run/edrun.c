@@ -378,7 +378,7 @@ kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, 
     *t = NULL;
     *done = NULL;
     if (o->resume != NULL) {
-        KL_TRY(kl_result_read(o->resume, done, err));
+        KL_TRY(kl_option_says("resume", kl_result_read(o->resume, done, err), err));
         if (!kl_edresult_is(*done))
             KL_TRY(kl_fail(
                 err, KL_EINPUT,
@@ -399,7 +399,8 @@ kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, 
     KL_TRY(kl_task_exec(o, &(*t)->ex, err));
     if (kl_edrun_writes(o) && kl_ranks_first((*t)->ex)) KL_TRY(kl_checked_probe(o->output, err));
     if (*done)
-        KL_TRY(kl_result_match(o->resume, *done, (*t)->model, (*t)->lat, (*t)->params, (*t)->target, 1, err));
+        KL_TRY(kl_result_match(o->resume, *done, (*t)->model, (*t)->lat, (*t)->params, (*t)->target,
+                               KL_MATCH_RUN, err));
     if (!*done && o->temperatures == NULL && !(*t)->scanning) KL_TRY(check_states(*t, (*t)->target, err));
 out:
     if (st != KL_OK) kl_task_destroy(t);

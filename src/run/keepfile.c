@@ -3,6 +3,7 @@
 #include "run/keepfile.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "base/mem.h"
 
@@ -10,6 +11,7 @@
 typedef struct part_of {
     kl_exec *ex;
     const kl_dptr *vector;
+    const double *const *far; /* NULL, or those that lie on the host */
     const int64_t *const *begin; /* of each; NULL: all as `same' */
     const int64_t *same;
     int first;
@@ -24,15 +26,21 @@ static kl_status answer(const part_of *p, const question *q, double *to, kl_err 
 {
     const int64_t v = q->vector - p->first;
     const int64_t *const begin = p->begin && p->begin[v] ? p->begin[v] : p->same;
-    return kl_ranks_collect(p->ex, begin, p->vector[v], q->first, q->count, to, err);
+    return kl_ranks_collect(p->ex, begin, p->vector[v], p->far ? p->far[v] : NULL, q->first, q->count, to,
+                            err);
 }
 
 static kl_status take_part(void *self, int vector, int64_t first, int64_t count, double *to, kl_err *err)
 {
     const part_of *const p = self;
     question q = {vector, first, count};
-    if (!p->ex->ranks)
-        return p->ex->vt.download(p->ex, to, kl_dptr_at(p->vector[vector - p->first], first), count, err);
+    if (!p->ex->ranks) {
+        const double *const far = p->far ? p->far[vector - p->first] : NULL;
+        if (!far)
+            return p->ex->vt.download(p->ex, to, kl_dptr_at(p->vector[vector - p->first], first), count, err);
+        memcpy(to, far + first, (size_t)count * sizeof *to);
+        return KL_OK;
+    }
     kl_comm_broadcast(p->ex->ranks->comm, 0, &q, sizeof q);
     return answer(p, &q, to, err);
 }
@@ -79,7 +87,8 @@ static kl_status fetch(void *self, int first, int count, const int64_t *begin, c
 kl_status kl_keepfile_write(kl_keepfile *k, int stage, const kl_keep *kept, kl_err *err)
 {
     kl_status st = KL_OK;
-    part_of p = {.ex = k->ex, .vector = kept->vector, .begin = kept->begin, .same = k->begin};
+    part_of p = {
+        .ex = k->ex, .vector = kept->vector, .far = kept->far, .begin = kept->begin, .same = k->begin};
     int64_t *length = NULL;
     if (!kl_ranks_first(k->ex)) return hand_over(&p, err);
     KL_TRY(kl_alloc(&length, kept->nvector, KL_MEM_WORK, err));

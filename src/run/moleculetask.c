@@ -167,7 +167,8 @@ kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, k
     KL_TRY(kl_alloc(&t->number, g->norb, KL_MEM_MISC, err));
     for (int p = 0; p < g->norb; p++) t->number[p] = t->orbitals.active[p] + 1;
     KL_TRY(kl_alloc(&order, g->norb, KL_MEM_WORK, err));
-    KL_TRY(kl_orbitals_order(g, t->number, o->order != NULL ? o->order : "fiedler", order, err));
+    KL_TRY(kl_option_says(
+        "order", kl_orbitals_order(g, t->number, o->order != NULL ? o->order : "fiedler", order, err), err));
     KL_TRY(kl_molecule_create(g, order, o->threshold, &t->m, err));
     t->irrep = o->irrep == NULL ? -2 : ci.irrep;
     KL_TRY(find_reference(t, err));

@@ -75,7 +75,7 @@ static const kl_option_row *job_row(const kl_options *o, const char *key)
 
 int kl_options_foreign(const kl_options *o, const char *key)
 {
-    return job_row(o, key) == NULL && kl_option_find(key, strlen(key), ~0u) != NULL;
+    return job_row(o, key) == NULL && kl_option_find(key, strlen(key), KL_ALL_COMMANDS) != NULL;
 }
 
 /* The words of a job that are no options. */
@@ -176,9 +176,10 @@ static int is_given(const kl_options *o, const char *name, const char *values)
 /* Options that only say how another one is done, without that one. */
 static kl_status refuse_idle(const kl_options *o, kl_err *err)
 {
-    enum { ED = 1u << KL_CMD_ED, CI = 1u << KL_CMD_CI, BENCH = 1u << KL_CMD_BENCH_ED };
-    static const struct {
-        unsigned commands;
+    static const kl_command_set ED = KL_BIT(KL_CMD_ED), CI = KL_BIT(KL_CMD_CI),
+                                BENCH = KL_BIT(KL_CMD_BENCH_ED);
+    const struct {
+        kl_command_set commands;
         const char *option, *of, *value, *or_of;
     } row[] = {
         {ED, "broadening", "spectral", NULL, NULL},
@@ -196,7 +197,7 @@ static kl_status refuse_idle(const kl_options *o, kl_err *err)
         {ED | CI, "sigma", "format", "sell|sellr", NULL},
         {ED | BENCH, "neumann-order", "precondition", "neumann", NULL},
         {ED | BENCH, "precondition", "solver", "davidson|lobpcg", "states"},
-        {~0u, "m-min", "discard", NULL, NULL},
+        {KL_ALL_COMMANDS, "m-min", "discard", NULL, NULL},
         {ED, "checkpoint-every", "output", NULL, NULL},
     };
     for (size_t k = 0; k < sizeof(row) / sizeof(row[0]); k++) {
@@ -345,4 +346,9 @@ const char *kl_options_typed(const kl_options *o, const char *const *names)
         if (row != NULL && o->given[row - kl_option_table] == KL_FROM_COMMAND_LINE) return *names;
     }
     return NULL;
+}
+
+kl_status kl_option_says(const char *option, kl_status st, kl_err *err)
+{
+    return st == KL_OK ? KL_OK : kl_fail(err, st, "--%s: %s", option, err != NULL ? err->text : "");
 }

@@ -18,6 +18,7 @@ typedef enum kl_command {
     KL_CMD_EXPLAIN,
     KL_CMD_GROWTH,
     KL_CMD_MODELS,
+    KL_CMD_LATTICE,
     KL_CMD_DEVICES,
     KL_CMD_MEASURE,
     KL_CMD_SHOW,
@@ -77,7 +78,8 @@ typedef struct kl_bench_options {
 typedef struct kl_options {
     kl_command command;
     char *model; /* MODEL */
-    char *file;  /* JOB.lua, RESULT.h5, FCIDUMP; of completion the shell, of man the command */
+    /* JOB.lua, RESULT.h5, FCIDUMP; of lattice the SPEC, of completion the shell, of man the command */
+    char *file;
     int molecule; /* 1: DMRG, its plan or explanation is of the FCIDUMP file, not of a model on a lattice */
 
     int64_t sites;
@@ -98,7 +100,7 @@ typedef struct kl_options {
     int64_t boundary, slice, sigma, pspace;
     double residual, memory, device_memory, threshold;
     kl_text_list reference;
-    int half, density, plan;
+    int half, density, plan, plot;
     int infinite, full_sectors;
     char *sweep_parameter;
 
@@ -178,5 +180,19 @@ kl_status kl_options_integers(const char *name, const kl_text_list *list, int64_
 
 /* "NAME=VALUE" -> length of NAME, 0 when there is no "=" or no name. */
 size_t kl_split_name(const char *text);
+
+/* A lower layer's message about the value of an option, behind the option's name as it is typed. */
+kl_status kl_option_says(const char *option, kl_status st, kl_err *err) KL_MUST_CHECK;
+
+/* What --start says. */
+typedef enum kl_start {
+    KL_START_NONE, /* there is none */
+    KL_START_NEEL,
+    KL_START_PRODUCT,
+    KL_START_PATH,
+    KL_START_FILE
+} kl_start;
+/* *list: NULL, or what stands behind the colon. */
+kl_start kl_start_of(const char *text, const char **list);
 
 #endif

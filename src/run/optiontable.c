@@ -17,22 +17,20 @@ enum {
     RARE = KL_RARE
 };
 
-#define B(command) (1u << KL_CMD_##command)
-enum {
-    INTEGRALS = B(DMRG_MOLECULE) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
-    SWEEPS = B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN) | B(DMRG_MOLECULE),
-    PLANS = B(PLAN) | B(EXPLAIN) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE),
-    TENSORS = SWEEPS | PLANS,
-    EXACTLY = B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED),
-    LATTICES = ((TENSORS & ~INTEGRALS) | EXACTLY | B(BENCH_HX)),
-    MOLECULES = B(CI) | B(BENCH_CI),
-    STORES = B(ED) | B(CI),
-    FILES = B(DMRG) | B(ED) | B(CI) | B(DMRG_MOLECULE),
-    METHODS = (PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED),
-    DEVICES = B(BENCH_OFFLOAD) | B(BENCH_CUDA),
-    COMPARED = B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI),
-    EXECS = LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS
-};
+#define B(command) KL_BIT(KL_CMD_##command)
+#define INTEGRALS (B(DMRG_MOLECULE) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE))
+#define SWEEPS (B(DMRG) | B(BENCH_DMRG) | B(BENCH_RUN) | B(DMRG_MOLECULE))
+#define PLANS (B(PLAN) | B(EXPLAIN) | B(PLAN_MOLECULE) | B(EXPLAIN_MOLECULE))
+#define TENSORS (SWEEPS | PLANS)
+#define EXACTLY (B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED))
+#define LATTICES ((TENSORS & ~INTEGRALS) | EXACTLY | B(BENCH_HX))
+#define MOLECULES (B(CI) | B(BENCH_CI))
+#define STORES (B(ED) | B(CI))
+#define FILES (B(DMRG) | B(ED) | B(CI) | B(DMRG_MOLECULE))
+#define METHODS ((PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED))
+#define DEVICES (B(BENCH_OFFLOAD) | B(BENCH_CUDA))
+#define COMPARED (B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI))
+#define EXECS (LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS)
 
 #define AT(field) offsetof(kl_options, field)
 #define FLAG(n, l, g, c, f, h) \
@@ -90,11 +88,12 @@ enum {
 
 /* clang-format off */
 const kl_option_row kl_option_table[] = {
-    NUMBER("sites", 'n', "N", SYSTEM, LATTICES | B(GROWTH), sites, INT, 1, 1000000,
+    NUMBER("sites", 'n', "N", SYSTEM, LATTICES | B(GROWTH) | B(LATTICE), sites, INT, 1, 1000000,
            "chain of N sites (with --lattice ring: a ring)"),
     TEXT("lattice", 0, "SPEC", SYSTEM, LATTICES, lattice, FILLED,
          "chain, ring, chain:N, ring:N, ladder:LxW, square:LxW, cylinder:LxW, torus:LxW (length x width or "
-         "circumference), or a Lua file that lists sites and bonds (docs/models.md shows one)"),
+         "circumference), kagome:YC6x8, triangular, honeycomb, lieb, checkerboard, diamond:N, tilted tori "
+         "(torus:4,2x-2,4), or a Lua file of sites and bonds; docs/lattices.md, `kronlat lattice SPEC --plot'"),
     NAMED("parameter", 'p', "NAME=VALUE", SYSTEM, LATTICES | B(GROWTH) | B(MODELS), parameter, "NAME=VALUE",
           "parameter of the model, structural ones included (S=1); for arrays also NAME=@FILE, "
           "'NAME=uniform(a,b)', 'NAME=normal(mean,sigma)' or NAME=a,b,..."),
@@ -128,10 +127,10 @@ const kl_option_row kl_option_table[] = {
     TEXT("order", 0, "HOW", SYSTEM | RARE, INTEGRALS, order, FILLED,
          "order of the orbitals: fiedler (by exchange integrals), genetic (fiedler, and improved), canonical "
          "(the file's), or the orbitals themselves from 1: 2,1,3,..."),
-    TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES, order, ORDER,
+    TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES | B(LATTICE), order, ORDER,
          "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
          "0,2,1,..."),
-    FLAG("double-bonds", 0, SYSTEM | RARE, LATTICES, double_bonds,
+    FLAG("double-bonds", 0, SYSTEM | RARE, LATTICES | B(LATTICE), double_bonds,
          "a bond that closes a circumference of 2 counts twice"),
     NAMED("pin", 0, "OP@SITE=VALUE", SYSTEM | RARE, LATTICES, pin, "OP@SITE=VALUE, OP@SITE*OP@SITE=VALUE",
           "add VALUE * OP at a site to H, a pinning field: 'Sz@0=-0.5'"),
@@ -172,8 +171,9 @@ const kl_option_row kl_option_table[] = {
     TEXT("start", 0, "FILE", RUN, B(DMRG_MOLECULE), start, FILE,
          "RESULT.h5 of the same orbitals in the same order (the reference, noise opening what it lacks)"),
     TEXT("start", 0, "WHAT", RUN, B(DMRG), start, START,
-         "neel, product:STATE,STATE,... (repeated along the lattice), or RESULT.h5: another m or other "
-         "parameters are welcome"),
+         "neel, product:STATE,STATE,... (repeated along the lattice), with S path:SPIN,SPIN,... (of the part "
+         "left of each cut, from S to 0: path:0,1/2; behind a colon repeated), or RESULT.h5: another m or "
+         "other parameters are welcome"),
     TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG), sweep_parameter, SWEEP,
          "one run for each value (or NAME=a,b,...), each starting from the state before"),
     LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
@@ -221,7 +221,8 @@ const kl_option_row kl_option_table[] = {
            "products with H at every bond at most"),
     NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
            "products with H at most (2000; of more than 16 states 500 for each)"),
-    NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 1000,
+    /* as many as LAPACK diagonalizes (base/dense.c); what the vectors need is told where it is too much */
+    NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 32766,
            "vectors in the eigensolver's basis (20)"),
     CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
            "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"),
@@ -340,8 +341,13 @@ const kl_option_row kl_option_table[] = {
          "write all measurements as JSON"),
     TEXT("plot", 0, "FILE", OUTPUT, B(BENCH_COMPARE), bench.plot, FILE,
          "plot times over sizes, by gnuplot: .svg, .png or .pdf"),
+    FLAG("plot", 0, OUTPUT, B(LATTICE), plot,
+         "draw sites, numbers, bonds by class and the path of DMRG into the file of --output"),
+    TEXT("output", 'o', "FILE", OUTPUT, B(LATTICE), output, FILE,
+         "picture to write, .svg, .png or .pdf; an older one is replaced (lattice.svg)"),
     FLAG("json", 0, OUTPUT,
-         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(DEVICES) | B(MEASURE) | B(SHOW), json,
+         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(LATTICE) | B(DEVICES) | B(MEASURE) | B(SHOW),
+         json,
          "one JSON document on stdout instead of the report (docs/files.md)"),
     FLAG("verbose", 'v', OUTPUT, FILES, verbose,
          "a line for each sweep, or product with H, on stderr, terminal or not"),
@@ -352,16 +358,16 @@ const kl_option_row kl_option_table[] = {
          "write the operation records of H x, at the middle bond of each sweep or of each iteration of "
          "growth; `kronlat bench hx --replay FILE' runs them again"),
 
-    FLAG("help", 'h', HELP, ~0u, help, "this text"),
-    FLAG("version", 'V', HELP, ~0u, version, "the program's version"),
+    FLAG("help", 'h', HELP, KL_ALL_COMMANDS, help, "this text"),
+    FLAG("version", 'V', HELP, KL_ALL_COMMANDS, version, "the program's version"),
 };
 /* clang-format on */
 const int kl_noption = sizeof(kl_option_table) / sizeof(kl_option_table[0]);
 _Static_assert(sizeof(kl_option_table) / sizeof(kl_option_table[0]) <= KL_MAX_OPTION,
                "kl_options.given has a place for each row");
-_Static_assert((int)KL_NCMD_ALL <= 32, "kl_option_row.commands has a bit for each command");
+_Static_assert((int)KL_NCMD_ALL <= 64, "kl_option_row.commands has a bit for each command");
 
-const kl_option_row *kl_option_find(const char *name, size_t length, unsigned commands)
+const kl_option_row *kl_option_find(const char *name, size_t length, kl_command_set commands)
 {
     for (int i = 0; i < kl_noption; i++) {
         const char *const have = kl_option_table[i].name;
@@ -373,7 +379,7 @@ const kl_option_row *kl_option_find(const char *name, size_t length, unsigned co
     return NULL;
 }
 
-const kl_option_row *kl_option_letter(int letter, unsigned commands)
+const kl_option_row *kl_option_letter(int letter, kl_command_set commands)
 {
     for (int i = 0; i < kl_noption; i++)
         if (kl_option_table[i].letter == letter && kl_option_table[i].commands & commands)
@@ -400,7 +406,7 @@ kl_command kl_command_of(const kl_options *o)
     return o->command;
 }
 
-unsigned kl_commands_of_help(kl_command command)
+kl_command_set kl_commands_of_help(kl_command command)
 {
     const kl_command molecule = kl_command_of_molecule(command);
     if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED) | B(PLAN_MOLECULE);
@@ -410,8 +416,8 @@ unsigned kl_commands_of_help(kl_command command)
 
 const char *kl_option_method_note(kl_command command, const kl_option_row *row)
 {
-    const unsigned all = kl_commands_of_help(command), taken = row->commands & all,
-                   exact = B(PLAN_ED) | B(EXPLAIN_ED);
+    const kl_command_set all = kl_commands_of_help(command), taken = row->commands & all,
+                         exact = B(PLAN_ED) | B(EXPLAIN_ED);
     if (taken == all) return "";
     if ((taken & ~INTEGRALS) == 0) return "FCIDUMP: ";
     if ((taken & ~exact) == 0) return "--method ed: ";
@@ -444,7 +450,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     const char *list[KL_MAX_OPTION + 4];
     int n = 0;
     const int in_job = dashes[0] == '\0';
-    const unsigned taken = kl_commands_taken(command);
+    const kl_command_set taken = kl_commands_taken(command);
     for (int i = 0; i < kl_noption; i++) {
         const kl_option_row *const row = &kl_option_table[i];
         if (row->commands & taken && !(in_job && row->group == KL_GROUP_HELP)) list[n++] = row->name;
@@ -455,7 +461,7 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     }
     list[n] = NULL;
     const char *const help = kl_command_table[command].name;
-    const kl_option_row *const known = kl_option_find(name, strlen(name), ~0u);
+    const kl_option_row *const known = kl_option_find(name, strlen(name), KL_ALL_COMMANDS);
     if (known != NULL && known->group != KL_GROUP_HELP) {
         const char *const there = kl_command_table[owner(command, known->name)].name;
         /* What other methods of a plan take is listed by the one help of all. */

@@ -58,13 +58,16 @@ enum {
     KL_RARE = 16
 };
 
+/* Bits 1 << KL_CMD_*. */
+typedef uint64_t kl_command_set;
+
 /* An option that means different things has several rows of one name, whose commands are not the same. */
 typedef struct kl_option_row {
     const char *name;
     int letter;          /* short form, 0 for none */
     const char *arg;     /* NULL for a flag */
     int group;           /* KL_GROUP_*, with KL_RARE */
-    unsigned commands;   /* bits 1 << KL_CMD_* */
+    kl_command_set commands;
     kl_value_kind kind;
     size_t offset;       /* of its field in kl_options */
     double min, max;     /* numbers: allowed values, both included */
@@ -77,12 +80,13 @@ extern const kl_option_row kl_option_table[];
 extern const int kl_noption;
 extern const kl_command_row kl_command_table[KL_NCMD_ALL];
 
-#define KL_BIT(command) (1u << (command))
+#define KL_BIT(command) (UINT64_C(1) << (command))
+#define KL_ALL_COMMANDS (~UINT64_C(0))
 
 /* Bits of the rows that a command takes; of KL_CMD_RUN: those of all that a job may ask for. */
-unsigned kl_commands_taken(kl_command command);
+kl_command_set kl_commands_taken(kl_command command);
 /* Bits of the rows that its help shows: of a plan both methods, of DMRG models and molecules. */
-unsigned kl_commands_of_help(kl_command command);
+kl_command_set kl_commands_of_help(kl_command command);
 /* "--method ed: " or "FCIDUMP: " where a command takes the row for some of its subjects alone, else "". */
 const char *kl_option_method_note(kl_command command, const kl_option_row *row);
 /* The command as it is of a molecule, where there is one: else itself. */
@@ -95,9 +99,9 @@ extern const kl_command kl_job_command[KL_NJOB_COMMAND];
 
 /* Row of an option by its long name (length characters, - and _ alike) among those with one of these bits;
    NULL if there is none. */
-const kl_option_row *kl_option_find(const char *name, size_t length, unsigned commands);
+const kl_option_row *kl_option_find(const char *name, size_t length, kl_command_set commands);
 /* The same by its letter. */
-const kl_option_row *kl_option_letter(int letter, unsigned commands);
+const kl_option_row *kl_option_letter(int letter, kl_command_set commands);
 
 /* EINPUT: an option that is unknown or belongs elsewhere; says what is meant, or where it belongs. dashes:
    "--", or "" in a job, whose keys that are no options are candidates too. */

@@ -22,17 +22,30 @@ size_t kl_split_name(const char *text)
     return equals == NULL ? 0 : (size_t)(equals - text);
 }
 
+kl_start kl_start_of(const char *text, const char **list)
+{
+    static const char product[] = "product:", path[] = "path:";
+    if (list != NULL) *list = NULL;
+    if (text == NULL) return KL_START_NONE;
+    if (strcmp(text, "neel") == 0) return KL_START_NEEL;
+    const int is_path = strncmp(text, path, sizeof path - 1) == 0;
+    if (!is_path && strncmp(text, product, sizeof product - 1) != 0) return KL_START_FILE;
+    if (list != NULL) *list = strchr(text, ':') + 1;
+    return is_path ? KL_START_PATH : KL_START_PRODUCT;
+}
+
 static kl_status check_start(const char *where, const char *value, kl_err *err)
 {
     const size_t length = strlen(value);
+    const char *list;
+    const kl_start kind = kl_start_of(value, &list);
     const int is_file = length > 3 && strcmp(value + length - 3, ".h5") == 0;
-    if (strcmp(value, "neel") == 0 || (strncmp(value, "product:", 8) == 0 && value[8] != '\0') || is_file ||
-        strchr(value, '/') != NULL)
+    if (kind == KL_START_NEEL || (list != NULL && *list != '\0') || is_file || strchr(value, '/') != NULL)
         return KL_OK;
-    return kl_fail(
-        err, KL_EINPUT,
-        "%s: '%s' is no start; allowed: neel, product:STATE,STATE,..., or a result file (RESULT.h5)", where,
-        value);
+    return kl_fail(err, KL_EINPUT,
+                   "%s: '%s' is no start; allowed: neel, product:STATE,STATE,..., path:SPIN,SPIN,..., or a "
+                   "result file (RESULT.h5)",
+                   where, value);
 }
 
 static kl_status check_order(const char *where, const char *value, kl_err *err)

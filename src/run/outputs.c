@@ -63,13 +63,12 @@ static kl_status against_inputs(const kl_options *o, const char *job, const outp
     char file[1100];
     KL_TRY(against(w, "the job file", job, err));
     if (o->command == KL_CMD_CI || o->molecule) KL_TRY(against(w, "the FCIDUMP file", o->file, err));
-    if (o->command == KL_CMD_PLOT) KL_TRY(against(w, "the result file", o->file, err));
+    if (o->command == KL_CMD_PLOT) KL_TRY(against(w, "the file", o->file, err));
     if (o->model != NULL && (strchr(o->model, '/') != NULL || ends_with(o->model, ".lua")))
         KL_TRY(against(w, "the model file", o->model, err));
     if (o->lattice != NULL && ends_with(o->lattice, ".lua"))
         KL_TRY(against(w, "the lattice file", o->lattice, err));
-    if (!w->is_result && o->start != NULL && strcmp(o->start, "neel") != 0 &&
-        strncmp(o->start, "product:", 8) != 0)
+    if (!w->is_result && kl_start_of(o->start, NULL) == KL_START_FILE)
         KL_TRY(against(w, "the --start file", o->start, err));
     for (int i = 0; i < o->parameter.n; i++) {
         const char *const value = o->parameter.text[i] + kl_split_name(o->parameter.text[i]);

@@ -106,7 +106,8 @@ static kl_status read_other(const kl_request_scene *scene, const kl_request *q, 
     kl_status st = KL_OK;
     kl_result *r = NULL;
     KL_TRY(kl_result_read(q->file, &r, err));
-    KL_TRY(kl_result_match(q->file, r, scene->terms->model, scene->lat, scene->params, target, 0, err));
+    KL_TRY(kl_result_match(q->file, r, scene->terms->model, scene->lat, scene->params, target, KL_MATCH_STATE,
+                           err));
     KL_TRY(kl_result_read_state(q->file, scene->terms, out, err));
     (*out)->nstate = wanted_states(r, *out);
 out:
@@ -174,13 +175,12 @@ static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, k
         KL_TRY(kl_measure_strings(m, scene->lat, q->op[0], q->between, q->op[1], out->data, err));
         break;
     case KL_REQUEST_STRUCTURE: {
-        int nk;
-        KL_TRY(kl_structure_momenta(scene->lat, &nk, &k, err));
-        KL_TRY(make_array(out, 2, scene->lat->lx, scene->lat->ly, 0, err));
-        if (scene->lat->ly == 1) out->rank = 1;
+        int shape[2];
+        KL_TRY(kl_lattice_momenta(scene->lat, shape, &k, err));
+        KL_TRY(make_array(out, shape[1] > 1 ? 2 : 1, shape[0], shape[1], 0, err));
         KL_TRY(kl_alloc(&pair, (int64_t)n * n, KL_MEM_WORK, err));
         KL_TRY(kl_measure_pairs(m, q->op[0], NULL, q->op[1], 0, pair, err));
-        kl_structure_factor(scene->lat, pair, nk, (const double (*)[2])k, out->data);
+        kl_structure_factor(scene->lat, pair, shape[0] * shape[1], (const double (*)[2])k, out->data);
         break;
     }
     case KL_REQUEST_PRODUCT:

@@ -41,7 +41,7 @@ enum { MOST_SUM = 4096 }; /* ways in which a product may change the charges; bey
 static kl_status refuse(const char *text, const char *why, kl_err *err)
 {
     return kl_fail(err, KL_EINPUT,
-                   "measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
+                   "--measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
                    "structure(A,B), product(A@SITE,...), "
                    "populations, entropy, spectrum, energy, variance, overlap(RESULT.h5)",
                    text, why);
@@ -80,7 +80,7 @@ static kl_status read_site(const char *text, char *arg, const kl_lattice *lat, i
     *site = kl_lattice_site(lat, name);
     return *site >= 0 ? KL_OK
                       : kl_fail(err, KL_EINPUT,
-                                "measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d",
+                                "--measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d",
                                 text, name, lat->spec, lat->nsite - 1);
 }
 
@@ -88,7 +88,7 @@ static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to,
 {
     kl_err why;
     const kl_status st = kl_siteop_create(model, arg, to, &why);
-    return st == KL_OK ? st : kl_fail(err, st, "measure '%.200s': %.700s", text, why.text);
+    return st == KL_OK ? st : kl_fail(err, st, "--measure '%.200s': %.700s", text, why.text);
 }
 
 static kl_status add_between(kl_request *q, const char *text, const kl_model *model, const char *arg,
@@ -96,10 +96,11 @@ static kl_status add_between(kl_request *q, const char *text, const kl_model *mo
 {
     const kl_status st = add_op(text, model, &q->between, arg, err);
     if (st != KL_OK || kl_siteop_conserves(q->between)) return st;
-    return kl_fail(err, KL_EINPUT,
-                   "measure '%.200s': '%.100s' is to stand between others: it must conserve every charge and "
-                   "not vanish on any site type",
-                   text, arg);
+    return kl_fail(
+        err, KL_EINPUT,
+        "--measure '%.200s': '%.100s' is to stand between others: it must conserve every charge and "
+        "not vanish on any site type",
+        text, arg);
 }
 
 /* What needs no operator of a site, whose components the state of a total spin does not tell apart. */
@@ -137,7 +138,7 @@ static kl_status check_path(const char *text, const kl_request *q, const kl_latt
     for (int i = low; i < high; i++)
         if (!is_bonded(lat, i))
             return kl_fail(err, KL_EINPUT,
-                           "measure '%.200s': sites %d and %d of lattice %.60s are not bonded, so that the "
+                           "--measure '%.200s': sites %d and %d of lattice %.60s are not bonded, so that the "
                            "sites between are no path",
                            text, i, i + 1, lat->spec);
     return KL_OK;
@@ -193,9 +194,10 @@ static kl_status check_charges(const char *text, const kl_request *q, const kl_m
         if (kl_qn_cmp(sum[i], kl_qn_zero()) == 0) goto out;
     while (sum[n - 1].v[c] == 0) c++;
     char by[32];
-    KL_TRY(kl_fail(err, KL_EINPUT,
-                   "measure '%.200s': it changes the charge %s by %s, so that its value is 0 in every sector",
-                   text, m->charge[c].name, kl_charge_print(&m->charge[c], sum[n - 1].v[c], by, sizeof by)));
+    KL_TRY(
+        kl_fail(err, KL_EINPUT,
+                "--measure '%.200s': it changes the charge %s by %s, so that its value is 0 in every sector",
+                text, m->charge[c].name, kl_charge_print(&m->charge[c], sum[n - 1].v[c], by, sizeof by)));
 out:
     kl_free(&sum);
     return st;
@@ -216,10 +218,11 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
     while (kind < KL_NREQUEST && strcmp(word, kl_request_kinds[kind].word)) kind++;
     const size_t length = strlen(rest);
     if (kl_model_spin(model) >= 0 && !knows_spin(kind))
-        return kl_fail(err, KL_EINPUT,
-                       "measure '%.200s': with the total spin S as a charge only energy, variance, entropy, "
-                       "spectrum and overlap are measured; take a run with Sz for others",
-                       text);
+        return kl_fail(
+            err, KL_EINPUT,
+            "--measure '%.200s': with the total spin S as a charge only energy, variance, entropy, "
+            "spectrum and overlap are measured; take a run with Sz for others",
+            text);
     if (kind < KL_NREQUEST && kl_request_kinds[kind].narg == 0) {
         if (rest[n]) return refuse(text, "this word stands alone", err);
         q->kind = (kl_request_kind)kind;
@@ -244,7 +247,7 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
         int there;
         kl_err why;
         st = kl_infile_descriptor(rest, O_RDONLY, &there, &why); /* told before a run, not after it */
-        if (st != KL_OK) return kl_fail(err, st, "measure '%.200s': %s", text, why.text);
+        if (st != KL_OK) return kl_fail(err, st, "--measure '%.200s': %s", text, why.text);
         close(there);
         return KL_OK;
     }

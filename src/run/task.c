@@ -149,6 +149,12 @@ static kl_status make_tables(const kl_options *o, kl_task_given given, int spin,
 {
     kl_status st = KL_OK;
     const char **setting = NULL;
+    if (given.model_text == NULL && kl_fcidump_is(o->model))
+        return kl_fail(
+            err, KL_EINPUT,
+            "%.300s: begins with &FCI, as a molecule's integrals do, and no model; `kronlat ci' and "
+            "`kronlat dmrg' take those",
+            o->model);
     KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
     for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
     if (spin)
@@ -207,8 +213,8 @@ out:
 
 /* ---------------------------------------------------------------- lattice, parameters, terms */
 
-static kl_status make_lattice(const kl_options *o, const kl_task_given *given, int nsite_only,
-                              kl_lattice **out, kl_err *err)
+kl_status kl_task_lattice(const kl_options *o, const kl_task_given *given, int nsite_only, kl_lattice **out,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     const char *spec = o->lattice;
@@ -230,16 +236,19 @@ static kl_status make_lattice(const kl_options *o, const kl_task_given *given, i
             return kl_fail(err, KL_EINPUT, "--double-bonds: a lattice file (%s) lists its own bonds", spec);
         KL_TRY(kl_job_lattice(spec, out, err));
     } else if (spec == NULL && o->sites == 0) {
-        return kl_fail(err, KL_EINPUT,
-                       "--sites or --lattice is missing; allowed: --sites N, --lattice ring (with --sites), "
-                       "ladder:LxW, square:LxW, cylinder:LxW, torus:LxW, FILE.lua");
+        return kl_fail(
+            err, KL_EINPUT,
+            "--sites or --lattice is missing; allowed: --sites N, --lattice ring (with --sites), "
+            "ladder:LxW, square:LxW, cylinder:LxW, torus:LxW, kagome:YC6x8 and the like, FILE.lua");
     } else {
-        KL_TRY(kl_lattice_create(spec != NULL ? spec : "chain", (int)o->sites, o->double_bonds, out, err));
+        KL_TRY(kl_option_says(
+            spec != NULL ? "lattice" : "sites",
+            kl_lattice_create(spec != NULL ? spec : "chain", (int)o->sites, o->double_bonds, out, err), err));
     }
     if ((*out)->nsite < 2)
-        KL_TRY(kl_fail(err, KL_EINPUT, "lattice %s has %d site; at least 2 are needed", (*out)->spec,
-                       (*out)->nsite));
-    if (o->order != NULL) KL_TRY(kl_lattice_reorder(*out, o->order, err));
+        KL_TRY(kl_fail(err, KL_EINPUT, "--%s: lattice %s has %d site; at least 2 are needed",
+                       spec != NULL ? "lattice" : "sites", (*out)->spec, (*out)->nsite));
+    if (o->order != NULL) KL_TRY(kl_option_says("order", kl_lattice_reorder(*out, o->order, err), err));
 out:
     if (st != KL_OK) kl_lattice_destroy(out);
     return st;
@@ -294,8 +303,9 @@ static kl_status set_params(kl_task *t, kl_err *err)
             const kl_param_def *def = find_param(t->model, text, length);
             if (def == NULL) return refuse_param(t->model, name, err);
             if ((def->kind == KL_PARAM_SCALAR) != (pass == 0)) continue;
-            const kl_status st = kl_params_set(t->params, name, text + length + 1, seed_of(o), err);
-            if (st != KL_OK) return kl_fail(err, st, "--parameter: %s", err != NULL ? err->text : "");
+            const kl_status st = kl_option_says(
+                "parameter", kl_params_set(t->params, name, text + length + 1, seed_of(o), err), err);
+            if (st != KL_OK) return st;
         }
     return KL_OK;
 }
@@ -350,8 +360,7 @@ static kl_status make_terms(kl_task *t, kl_err *err)
     KL_TRY(kl_terms_create(t->model, t->lat, t->params, &t->terms, err));
     for (int i = 0; i < t->o->pin.n; i++) KL_TRY(add_pin(t, t->o->pin.text[i], err));
     if (t->o->pin.n > 0) {
-        st = kl_terms_merge(t->terms, err);
-        if (st != KL_OK) KL_TRY(kl_fail(err, st, "--pin: %s", err != NULL ? err->text : ""));
+        KL_TRY(kl_option_says("pin", kl_terms_merge(t->terms, err), err));
     }
 out:
     return st;
@@ -471,11 +480,10 @@ static kl_status product_start(kl_task *t, const char *list, kl_err *err)
 
 kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
 {
-    const char *start = t->o->start;
+    const char *list;
+    const kl_start start = kl_start_of(t->o->start, &list);
     t->dmrg.target = target;
     t->dmrg.start = NULL;
-    const int neel = start != NULL && strcmp(start, "neel") == 0,
-              product = start != NULL && strncmp(start, "product:", 8) == 0;
     kl_status st = KL_OK;
     if (t->molecule != NULL) {
         if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
@@ -483,9 +491,12 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
             t->dmrg.start = t->start;
         return st;
     }
-    if (!neel && !product) return KL_OK;
+    if (start == KL_START_NONE || start == KL_START_FILE) return KL_OK;
     if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
-    if (st == KL_OK) st = neel ? neel_start(t, err) : product_start(t, start + 8, err);
+    if (st == KL_OK)
+        st = start == KL_START_NEEL   ? neel_start(t, err)
+             : start == KL_START_PATH ? kl_task_path_start(t, list, err)
+                                      : product_start(t, list, err);
     if (st == KL_OK) t->dmrg.start = t->start;
     return st;
 }
@@ -573,7 +584,7 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     if (model == NULL) KL_TRY(choose_tables(o, t->given, &t->tables, &t->twin_tables, err));
     t->model = model != NULL ? model : t->tables->model;
     KL_TRY(kl_task_check_spin(t, err));
-    KL_TRY(make_lattice(o, given, nsite_only, &t->lat, err));
+    KL_TRY(kl_task_lattice(o, given, nsite_only, &t->lat, err));
     if (t->twin_tables != NULL) KL_TRY(kl_task_twin(t, err));
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
     KL_TRY(set_params(t, err));

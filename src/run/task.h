@@ -68,7 +68,9 @@ kl_status kl_task_charges(kl_task *t, kl_err *err) KL_MUST_CHECK;
 /* EINPUT where charges are scanned and `what` ("a plan is for") is of one sector. */
 kl_status kl_task_one_sector(const kl_task *t, const char *what, kl_err *err) KL_MUST_CHECK;
 
-/* Sets dmrg.target, and dmrg.start from --start neel or product:, whose charge must be the target. */
+/* Fills start from the list of --start path:, for dmrg.target. */
+kl_status kl_task_path_start(kl_task *t, const char *list, kl_err *err) KL_MUST_CHECK;
+/* Sets dmrg.target, and dmrg.start from --start neel, product: or path:, whose charge must be the target. */
 kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err) KL_MUST_CHECK;
 
 /* Sectors that --charge scan means, ascending. */
@@ -79,6 +81,9 @@ kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err) K
 
 /* The parts of kl_task_create. */
 kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err) KL_MUST_CHECK;
+/* The lattice alone; given may be NULL, nsite_only as in kl_task_create. */
+kl_status kl_task_lattice(const kl_options *o, const kl_task_given *given, int nsite_only, kl_lattice **out,
+                          kl_err *err) KL_MUST_CHECK;
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 
 /* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */

@@ -135,8 +135,9 @@ kl_status kl_task_charges(kl_task *t, kl_err *err)
             given[c] = 1;
             continue;
         }
-        const kl_status st = kl_qn_set(m, &t->target, name, text + length + 1, err);
-        if (st != KL_OK) return kl_fail(err, st, "--charge: %s", err != NULL ? err->text : "");
+        const kl_status st =
+            kl_option_says("charge", kl_qn_set(m, &t->target, name, text + length + 1, err), err);
+        if (st != KL_OK) return st;
         const charge_range r = range_of(t->terms, c);
         const int v = t->target.v[c];
         if (v < r.low || v > r.high || (v - r.low) % r.step != 0) {

@@ -93,12 +93,22 @@ static kl_status place_columns(solver *s, kl_err *err)
     /* device memory comes in steps of an eighth */
     const int64_t fit = room == INT64_MAX ? INT64_MAX : room / 9 * 8 / bytes;
     int64_t nv = limit, nw = limit, nplace = 0;
-    if (fit < 2 * limit + s->nspare) {
+    const int kept_split = kl_davidson_kept_split(s, &nv, &nw);
+    if (kept_split || fit < 2 * limit + s->nspare) {
         nplace = places;
         /* one more of each for what comes from the host */
         const int64_t left = fit - s->nspare - 2 * (places + 1);
-        nv = left < limit ? left : limit;
-        nw = left - nv < limit ? left - nv : limit;
+        if (kept_split && nv + nw > left) {
+            st = kl_fail(err, KL_ENOMEM,
+                         "the device has room for %lld vectors of %lld numbers; the run that goes on had "
+                         "%lld there",
+                         (long long)fit, (long long)s->n, (long long)(fit - left + nv + nw));
+            goto out;
+        }
+        if (!kept_split) {
+            nv = left < limit ? left : limit;
+            nw = left - nv < limit ? left - nv : limit;
+        }
         if (nv < s->nroot) {
             st =
                 kl_fail(err, KL_ENOMEM,

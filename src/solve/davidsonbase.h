@@ -55,9 +55,11 @@ typedef struct kl_davidson_moment {
 kl_status kl_davidson_small_problem(kl_davidson *s, kl_err *err) KL_MUST_CHECK;
 
 /* Lets the keeper have the state in the middle of step m->step: V, W and B are whole, corrections are yet to
-   be made. Where columns wait on the host nothing is kept: the run would begin anew. */
+   be made. Which columns wait on the host is kept, too: sums over them are made in another order. */
 kl_status kl_davidson_keep(kl_davidson *s, const kl_davidson_course *c, const kl_davidson_moment *m,
                            kl_err *err) KL_MUST_CHECK;
+/* 1: the keeper brings a run of which *nv columns of V and *nw of W were on the device. */
+int kl_davidson_kept_split(const kl_davidson *s, int64_t *nv, int64_t *nw);
 /* The inverse. */
 kl_status kl_davidson_take_up(kl_davidson *s, kl_davidson_course *c, kl_davidson_moment *m,
                               kl_err *err) KL_MUST_CHECK;

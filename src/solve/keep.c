@@ -21,6 +21,7 @@ kl_keep kl_keep_behind(const kl_keep *k, int64_t nnumber, int nvector)
     if (rest.n) rest.n += nvector;
     if (rest.begin) rest.begin += nvector;
     if (rest.vector) rest.vector += nvector;
+    if (rest.far) rest.far += nvector;
     return rest;
 }
 

@@ -13,6 +13,8 @@ typedef struct kl_keep {
     /* NULL, or [nvector] who has which part of each (linop.h); NULL: as the operator at hand */
     const int64_t *const *begin;
     const kl_dptr *vector; /* [nvector] device; NULL with fetch */
+    /* NULL, or [nvector]: those that lie in the host's memory instead; NULL: on the device */
+    const double *const *far;
     /* Of what is read from a file: brings vectors [first, first + count) to where they belong. */
     void *self;
     kl_status (*fetch)(void *self, int first, int count, const int64_t *begin, const kl_dptr *to,

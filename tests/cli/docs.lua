@@ -2,8 +2,9 @@
 -- prints. Commands are the lines of fenced `sh` blocks, and indented lines, that begin with kronlat or
 -- ./build/kronlat. A `text` block behind a command shows lines of its output: words must be equal, numbers
 -- agree to one unit of the last digit shown, `...` in a line stands for anything and a line of `...` for
--- lines left out. HTML comments steer: `<!-- file: NAME -->` keeps the next block as a file, `<!-- long -->`
--- leaves the next block to the long suite.
+-- lines left out. A picture in a document is what the last command before it that writes one draws. HTML
+-- comments steer: `<!-- file: NAME -->` keeps the next block as a file, `<!-- long -->` leaves the next block
+-- to the long suite.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 docs.lua PROGRAM ROOT quick|long; prints TAP.
 local HERE = arg[0]:match "^(.*/)" or ""
@@ -31,10 +32,11 @@ local function lines_of(path)
     return list
 end
 
--- Steps of a document in its order: { kind = "file", name, text }, { kind = "command", line, long, shown }.
+-- Steps of a document in its order: { kind = "file", name, text }, { kind = "command", line, long, shown,
+-- picture }; picture: path of the kept one that the command draws again.
 local function steps_of(document)
     local steps, note, fence, block = {}, {}, nil, {}
-    local last -- the command that a text block belongs to
+    local last, drawn -- the commands that a text block and a picture belong to
     local function command(text, number)
         local first = text:match "^%S+"
         local known = first and (programs[first] or building[first] or first:match "^%.?/?scripts/"
@@ -42,6 +44,7 @@ local function steps_of(document)
         if not known then return end
         last = { kind = "command", line = text:gsub("%s+#%s.*$", ""), number = number, long = note.long }
         steps[#steps + 1] = last
+        if last.line:find("%.svg") then drawn = last end
     end
     local function close(number)
         if note.file then
@@ -58,6 +61,10 @@ local function steps_of(document)
             if line:match "^```" then close(number) else block[#block + 1] = line end
         elseif line:match "^```" then
             fence = line:match "^```(%w*)"
+        elseif line:match "^!%[" then
+            local kept = document:match "^(.*/)" or ""
+            kept = kept .. assert(line:match "%]%((%S+%.svg)%)$", line)
+            assert(drawn, document .. " draws no " .. kept).picture = kept
         elseif line:match "^<!%-%-" then
             local key, value = line:match "^<!%-%-%s*(%w+):?%s*(.-)%s*%-%->"
             if key then note[key] = value end
@@ -122,6 +129,28 @@ local function missing(shown, printed)
     return nil
 end
 
+-- What a picture says: its texts, with tick marks left out where the numbers drawn are those of a run.
+local function texts_of(svg, table_drawn)
+    local texts = {}
+    for text in svg:gmatch "<text[^>]*>(.-)</text>" do
+        text = text:gsub("<[^>]*>", ""):gsub("%s+", " "):gsub("E = %S+", "E")
+        if table_drawn or not tonumber(text) then texts[#texts + 1] = text end
+    end
+    return table.concat(texts, "\n")
+end
+
+-- nil, or how the picture that a command wrote differs from the kept one. Tables give the same bytes, by the
+-- same gnuplot.
+local function picture_fault(step)
+    local path = step.line:match "%-%-output%s+(%S+%.svg)" or step.line:match "%-%-plot%s+(%S+%.svg)"
+    local new, kept = path and kit.slurp(kit.at(path)), kit.slurp(root .. "/" .. step.picture)
+    if not new or not kept then return "no picture" end
+    local table_drawn = step.line:find("%.csv") ~= nil
+    local function by(svg) return svg:match "Produced by GNUPLOT[^<]*" end
+    if table_drawn and by(new) == by(kept) then return new ~= kept and "other bytes" or nil end
+    return texts_of(new, table_drawn) ~= texts_of(kept, table_drawn) and "other texts" or nil
+end
+
 local function reason_not_to_run(line)
     if not programs[line:match "^%S+"] then return "builds or installs" end
     if line:find "bench compare %-%-from" then return nil end -- it draws what was measured
@@ -136,6 +165,8 @@ kit.ok(stands("energy  -1.23 +- ...", "energy -1.2299 +- 3e-9"), "digits shown a
 kit.ok(not stands("energy  -1.25", "energy -1.2299"), "other digits are seen")
 kit.ok(not stands("stop  converged", "stop  never"), "other words are seen")
 kit.ok(missing({ "b", "a" }, "a\nb\n") == "a", "the order of lines is seen")
+local two = "<text x='1'><tspan>a b</tspan></text><text>12</text>"
+kit.ok(texts_of(two, true) == "a b\n12" and texts_of(two, false) == "a b", "the texts of a picture are seen")
 
 local documents = { "README.md" }
 local pipe = assert(io.popen("ls -1 " .. kit.quote(root .. "/docs") .. "/*.md"))
@@ -164,6 +195,8 @@ for _, document in ipairs(documents) do
             local absent = status == 0 and step.shown and missing(step.shown, out)
             kit.ok(status == 0 and not absent, name, ("status %d"):format(status), err,
                 absent and "not printed: " .. absent .. "\n" .. out or "")
+            local other = step.picture and picture_fault(step)
+            if step.picture then kit.ok(not other, step.picture .. " is what is drawn", other) end
         end
     end
 end
@@ -173,5 +206,28 @@ kit.spill(kit.at "far.csv", "operation,size,...,residual,command,card\n" .. more
 local far, told = kit.run "bench compare --from far.csv --csv again.csv"
 kit.ok(far == 0 and told:find "resid not kept" and (kit.slurp(kit.at "again.csv") or ""):find
     '\n"copy",100,1e%-06,,,,,800,0,\n', "a table with further columns and no residual", told)
+if mode == "quick" then
+    for _, row in ipairs {
+        { "operation,size\n1,2\n", "bad.csv:1: has no column 'case'" }, { "", "nothing to draw" },
+        { "case,quantity,value,unit\n", "nothing to draw" },
+        { "case,quantity,value,unit\na,b,1,\n", "nothing to draw" },
+        { "case,quantity,value,unit\na,b,1,s\na,b,x,s\n", "bad.csv:3: 'x' is no number" },
+        { "case,quantity,value,unit\na,b,nan,s\n", "bad.csv:2: 'nan' is no number" },
+        { "case,quantity,value,unit\n\"a,b,1,s\n", "bad.csv:2: has no quantity" },
+        { "case,quantity,value,unit\na\0b,c,1,s\n", "holds a zero byte" },
+    } do
+        kit.spill(kit.at "bad.csv", row[1])
+        kit.refused("plot bad.csv", row[2])
+    end
+    local named = 'unit,more,value,quantity,case\ns,,1,"a ""b"", c","`d` $e"\ns,,2,q,-\nms,,-3e2,q,-\n'
+    kit.spill(kit.at "good.csv", named)
+    local status, _, err = kit.run "plot good.csv"
+    local svg = kit.slurp(kit.at "good.svg") or ""
+    local right = svg:find("a &quot;b&quot;, c", 1, true) or svg:find('a "b", c', 1, true)
+    local has = status == 0 and right and svg:find("`d` $e", 1, true)
+    local drawing = os.execute "command -v gnuplot >/dev/null"
+    if drawing then kit.ok(has, "a table with columns in any order", err) end
+    kit.ok(not kit.slurp(kit.at "bad.svg"), "bad tables leave no picture")
+end
 kit.ok(ncommand > 0, ("%d commands ran"):format(ncommand))
 kit.finish()

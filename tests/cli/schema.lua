@@ -152,6 +152,7 @@ local documents = {
     { "the models", "models", "models --json", "" },
     { "a model", "model", "models hubbard --json",
         "name variant formula charges parameters sites terms kept records" },
+    { "a lattice", "lattice", "lattice kagome:YC4x2 --json", "" },
     { "the devices", "devices", "devices --json",
         "processor cores memory_bytes kernels blas lapack openmp loaded exec" },
 }

@@ -29,12 +29,22 @@ local asked = {
     kondo = { "Sz_spin", "corr(Sz_electron,Sz_spin)", "populations" },
     heisenberg = { "Sz", "corr(Sp,Sm)", "string(Sz,expipi(Sz),Sz)" },
 }
+local mixed = [[
+-- H = spins 1/2 and 1 in turn
+site(spin(1/2))
+site("odd", spin(1))
+conserve "Sz"
+bond("nn", S_dot_S(i,j))
+]]
+kit.spill(kit.at "mixed.lua", mixed)
+asked["mixed.lua"] = { "Sz", "corr(Sp,Sm)", "populations" }
 local cases = {
     { "hubbard", "--sites 6 -p U=3", "--charge N=6 --charge S=1", "--charge N_up=4 --charge N_dn=2" },
     { "hubbard", "--lattice ladder:3x2 -p U=6", "--charge N=5 --charge S=1/2",
         "--charge N_up=3 --charge N_dn=2" },
     { "kondo", "--sites 4", "--charge N=4 --charge S=0", "--charge N=4 --charge Sz=0" },
     { "heisenberg", "--sites 8 -p S=1", "--charge S=2", "--charge Sz=2" },
+    { "mixed.lua", "--sites 6", "--charge S=3/2", "--charge Sz=3/2" },
 }
 for k, case in ipairs(cases) do
     local model, rest, spin, plain = table.unpack(case)
@@ -67,6 +77,20 @@ end
 local again = result "measure s1.h5 --measure 'corr(Sz,Sz)' --measure energy"
 ok(again and math.abs(again.measurements.energy.value - again.energy) < 1e-9, "measured later, from its file")
 
+-- A path of spins, and its refusals.
+local path = "dmrg heisenberg --sites 8 --charge S=%s --start path:%s -o none"
+for _, case in ipairs { { "0", "0,1/2", -3.3749325986879 }, { "0", "0,1/2,1,1/2", -3.3749325986879 },
+    { "1", "1,1/2:0,1/2", -2.9822404877629 } } do
+    local told, why = result(path:format(case[1], case[2]))
+    ok(told and math.abs(told.energy - case[3]) < 1e-11, "a run from the path " .. case[2], why)
+end
+for _, case in ipairs { { "0,0", "leads from spin 0 to 0" }, { "1/2", "goes from spin 1/2" },
+    { "0,x", "'x' is no spin" }, { "0,1/2,0,1/2,0,1/2,0,1/2,0,1/2", "more than the 9 cuts" } } do
+    kit.refused(path:format("0", case[1]), case[2])
+end
+kit.refused("dmrg tj --sites 4 --charge S=0 --charge N=4 --start path:0", "no multiplets of the sites")
+kit.refused("dmrg heisenberg --sites 8 --charge Sz=0 --start path:0,1/2", "a path of spins is for runs with")
+
 -- Six spins have 8 states on each half, which are three multiplets: one of 3/2, two of 1/2.
 for _, case in ipairs { { "S=0", 3 }, { "Sz=0", 8 } } do
     local told, why = result("dmrg heisenberg --sites 6 --m 100 -o none --charge " .. case[1])
@@ -85,7 +109,7 @@ for _, case in ipairs {
     { "ed hubbard --sites 6 --charge N=6 --charge S=0", "exact diagonalization works with Sz" },
     { "growth heisenberg --sites 8 --charge S=0 --m 20", "growth" },
     { "dmrg heisenberg --sites 8 --charge S=0 --pin Sz@0=1", "no scalar" },
-    { "dmrg heisenberg --sites 8 --charge S=0 --start neel", "no definite total spin" },
+    { "dmrg heisenberg --sites 8 --charge S=0 --start neel", "no definite total spin; give a path" },
     { "dmrg heisenberg --sites 8 --charge S=0 -p h=0.1", "heisenberg.lua:12" },
 } do
     kit.refused(case[1], case[2])

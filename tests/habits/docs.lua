@@ -1,5 +1,6 @@
 -- README is short, and what it and the other documents name is there: every relative link, and every path in
--- backticks that looks like a file of this tree.
+-- backticks that looks like a file of this tree. Every picture is shown by a document; every row of
+-- docs/performance/ says by which command, on which card, at which commit and when it was measured.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/docs.lua [ROOT]; prints TAP, exits 1 on a failure.
 local root = arg[1] or "."
@@ -12,7 +13,8 @@ local function read(path)
     return text
 end
 
-local documents = { "README.md", "CONTRIBUTING.md", "CHANGELOG.md" }
+local documents = { "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "python/README.md",
+    "tests/data/README.md", "tests/habits/TRAPS.md" }
 local pipe = assert(io.popen(("ls -1 '%s'/docs/*.md"):format(root)))
 for path in pipe:lines() do documents[#documents + 1] = "docs/" .. path:match "[^/]+$" end
 pipe:close()
@@ -32,6 +34,15 @@ local function exists(path)
     return file ~= nil
 end
 
+-- The anchors of a document's headings, as the places where it is shown make them.
+local function anchors_of(text)
+    local anchors = {}
+    for heading in ("\n" .. text):gmatch "\n#+ ([^\n]+)" do
+        anchors[heading:lower():gsub("[^%w _%-]", ""):gsub(" ", "-")] = true
+    end
+    return anchors
+end
+
 local size = #assert(read "README.md")
 report("README.md has less than 8 KB", size < MOST and {} or {
     ("README.md has %d bytes; at most %d are allowed"):format(size, MOST) })
@@ -43,6 +54,13 @@ for _, document in ipairs(documents) do
             faults[#faults + 1] = document .. " links to " .. target .. ", which is not there"
         end
     end
+    for target, anchor in text:gmatch "%]%(([^)#%s]*)#([^)%s]+)%)" do
+        local there = target == "" and text or not target:match "^%a+:" and read(folder .. target)
+        if there and not anchors_of(there)[anchor] then
+            local line = "%s links to #%s of %s, which is not there"
+            faults[#faults + 1] = line:format(document, anchor, target)
+        end
+    end
     for path in text:gmatch "`([%w_]+/[%w_/.%-]+)`" do
         local top = path:match "^(%w+)/"
         local ours = top == "src" or top == "tests" or top == "docs" or top == "scripts" or top == "gen"
@@ -52,6 +70,50 @@ for _, document in ipairs(documents) do
         end
     end
     report(document .. " names what is there", faults)
+end
+
+local function names_in(folder)
+    local list, ls = {}, assert(io.popen(("ls -1 '%s/%s'"):format(root, folder)))
+    for name in ls:lines() do list[#list + 1] = name end
+    ls:close()
+    return list
+end
+for _, name in ipairs(names_in "docs/img") do
+    local shown = false
+    for _, document in ipairs(documents) do
+        shown = shown or read(document):find("img/" .. name .. ")", 1, true) ~= nil
+    end
+    report("docs/img/" .. name .. " is shown", shown and {} or { "no document shows it" })
+end
+
+-- Fields of a line of CSV.
+local function fields_of(line)
+    local fields, rest = {}, line .. ","
+    while rest ~= "" do
+        local quoted, behind = rest:match '^"(.-)",(.*)$'
+        local plain, after = rest:match "^([^,]*),(.*)$"
+        fields[#fields + 1], rest = quoted or plain, quoted and behind or after
+    end
+    return fields
+end
+local common = "case quantity value unit command card commit date"
+for _, name in ipairs(names_in "docs/performance") do
+    local faults, head = {}, nil
+    for line in read("docs/performance/" .. name):gmatch "[^\n]+" do
+        local row, fields = {}, fields_of(line)
+        if not head then
+            head = fields
+        else
+            for k, column in ipairs(head) do row[column] = fields[k] end
+            for column in ("command card commit date"):gmatch "%a+" do
+                if (row[column] or "") == "" then faults[#faults + 1] = "no " .. column .. ": " .. line end
+            end
+        end
+    end
+    if name ~= "operations.csv" and table.concat(head, " ") ~= common then -- that is of bench compare --csv
+        faults[#faults + 1] = "its columns are not " .. common
+    end
+    report("docs/performance/" .. name .. " says where its numbers are from", faults)
 end
 print("1.." .. ntest)
 os.exit(nfail == 0)

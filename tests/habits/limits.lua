@@ -1,5 +1,6 @@
--- Keeps lines, files, functions and lists of parameters short in src/, offload/, cuda/, gen/, templates/
--- and tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part of it.
+-- Keeps lines, files, functions and lists of parameters short in src/, include/, offload/, cuda/, mpi/,
+-- gen/, templates/ and tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part
+-- of it.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/limits.lua [ROOT]; prints TAP, exits 1 on a failure.
 
@@ -138,7 +139,7 @@ local function faults_of(path)
 end
 
 local function files()
-    local list = "cd '%s' && find src offload cuda gen templates tests -type f | LC_ALL=C sort"
+    local list = "cd '%s' && find src include offload cuda mpi gen templates tests -type f | LC_ALL=C sort"
     local pipe = assert(io.popen(list:format(root)))
     local all = {}
     for path in pipe:lines() do

@@ -27,7 +27,7 @@ function helper.lower(text, set)
 end
 
 -- The tables of a model text, or nil, line, text of its refusal.
-function helper.tables(text, set) return util.attempt(tables.of, "m.lua", text, set, 1) end
+function helper.tables(text, set) return util.attempt(tables.of, "m.lua", text, set) end
 
 -- The same up to the C text.
 function helper.generate(text, set, symbol)

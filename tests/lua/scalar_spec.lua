@@ -6,7 +6,7 @@ local util, algebra, matrix = require("util"), require("algebra"), require("matr
 local language, lower, scalar = require("language"), require("lower"), require("scalar")
 local tables, wigner = require("tables"), require("wigner")
 
-local function spin_tables(text, set) return util.attempt(tables.of, "m.lua", text, set, 1, false, true) end
+local function spin_tables(text, set) return util.attempt(tables.of, "m.lua", text, set, false, true) end
 
 -- Both variants of a model text.
 local function both(text, set)
@@ -115,7 +115,7 @@ local function compare(text, set, value, most)
             local c = algebra.coef_value(e.coef, atom)
             if e.st.nslot == nsite and e.check then assert.is_true(math.abs(c) < 1e-12, e.text) end
             if e.st.nslot == nsite and not e.check then
-                total = matrix.add(total, string_matrix(t, strings.site, e, nsite), -c)
+                total = matrix.add(total, string_matrix(t, strings.sites[1], e, nsite), -c)
             end
         end
         local left = largest(total)
@@ -208,20 +208,67 @@ describe("the total spin", function()
         local bond = "bond(\"nn\", J * S_dot_S(i,j) + h)\n"
         local _, line, why = spin_tables(head .. bond .. "onsite(0.5 * Sz(i) + K)\n")
         assert.are.equal(6, line)
-        assert.is_truthy(string.find(why, "is not a scalar of the total spin", 1, true))
+        assert.are.equal("1/2 * Sz(i) is the 0 component of a vector; leave out S and give the charges that "
+            .. "the model names", why)
         local v = assert(spin_tables(head .. "bond(\"nn\", J * S_dot_S(i,j))\nonsite(h * Sx(i) + K)\n"))
         local checks = {}
         for _, e in ipairs(v.terms) do if e.check == 1 then checks[#checks + 1] = e end end
         assert.are.equal(1, #checks)
         assert.are.equal(6, checks[1].line)
-        assert.are.equal("h * Sx(i) is not a scalar of the total spin unless h = 0", checks[1].text)
+        assert.are.equal("h * Sx(i) is made of components of a vector; with h = 0, or without S",
+            checks[1].text)
         for _, e in ipairs(assert(spin_tables(helper.model_text("heisenberg"))).terms) do
             if e.check == 1 and e.place == "BOND" then
-                local want = "J*Delta * Sz(i)*Sz(j) is not a scalar of the total spin unless J - J*Delta = 0"
+                local want = "what is left of J*Delta * Sz(i)*Sz(j) beside its scalar is the 0 component of "
+                    .. "a tensor of rank 2; with J - J*Delta = 0, or without S"
                 assert.are.equal(want, e.text)
             end
         end
         _, _, why = spin_tables(helper.model_text("bose_hubbard"))
         assert.is_truthy(string.find(why, "has no total spin", 1, true))
+    end)
+
+    it("takes several kinds of site, and electrons of any spin", function()
+        local v = assert(spin_tables("-- H\nsite(spin(1/2))\nsite(\"odd\", spin(1))\nconserve \"Sz\"\n"
+            .. "bond(\"nn\", S_dot_S(i,j))\nonsite(\"odd\", 0 * Sz(i) + 2)\n"))
+        local ops = {}
+        for _, e in ipairs(v.terms) do
+            local list = {}
+            for f, factor in ipairs(e.factors) do
+                list[f] = table.concat(v.operators[factor.operators + 1], "/")
+            end
+            ops[#ops + 1] = table.concat(list, " ") .. " " .. table.concat(e.ranks, ",")
+        end
+        assert.are.same({
+            "1/-2 1/-2 2,0", "1/-2 -2/1 2,0", "-2/1 1/-2 2,0", "-2/1 -2/1 2,0", "0/-2 0", "-2/0 0",
+        }, ops)
+        v = assert(spin_tables("-- H\nsite(\"even\", electron())\nsite(\"odd\", boson(1))\n"
+            .. "conserve { N = n_up + n_dn, Sz = Sz }\nbond(\"nn\", docc(i)*(b(j) + bdag(j)))\n"
+            .. "onsite(\"even\", docc(i))\n"))
+        assert.are.same({0, 0}, v.types[2].spin)
+        local missing = v.terms[#v.terms]
+        assert.are.equal(1, missing.check)
+        assert.are.equal("docc(i) needs docc on site i, which boson(1) lacks", missing.text)
+        v = assert(spin_tables(helper.model_text("hubbard"), {F = "3/2"}))
+        assert.are.equal("N", v.charges[1].name)
+        assert.are.same({0, 3, 3, 3, 3, 0, 4, 4, 4, 4, 4, 3, 3, 3, 3, 0}, v.types[1].spin)
+    end)
+
+    it("is named by explicit matrices", function()
+        local text = "-- H\nsite(matrices{ states = {\"u\", \"d\"}, spin = %s,\n"
+            .. "Sz = {{%s, 0}, {0, -0.5}}, Sp = {{0, 1}, {0, 0}}, Sm = {{0, 0}, {1, 0}} })\n"
+            .. "conserve \"Sz\"\nbond(\"nn\", S_dot_S(i,j))\n"
+        local function why(spin, z)
+            local _, line, reason = spin_tables(string.format(text, spin, z or 0.5))
+            assert.is_true(line == 2 or line == 3)
+            return reason
+        end
+        local v = assert(spin_tables(string.format(text, '{"Sz", "Sp"}', 0.5)))
+        assert.are.same({1, 1}, v.types[1].spin)
+        assert.is_truthy(string.find(why '"Sz"', "spin must name the matrices of Sz and S+", 1, true))
+        assert.is_truthy(string.find(why '{"Sz", "Sq"}', "'Sq', which is not there", 1, true))
+        assert.is_truthy(string.find(why '{"Sp", "Sz"}', "spin: Sp must be diagonal", 1, true))
+        assert.is_truthy(string.find(why('{"Sz", "Sp"}', 1.5), "are not Sz and S+ of a spin", 1, true))
+        assert.is_truthy(string.find(why "nil", "has no total spin", 1, true))
     end)
 end)

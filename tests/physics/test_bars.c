@@ -5,7 +5,7 @@
 static void test_bars_hold(void **state)
 {
     (void)state;
-    for (int k = 0; k < NBARS; k += KL_TEST_WATCHED ? 5 : 1)
+    for (int k = 0; k < NBARS; k += kl_test_stride(NBARS, 5))
         if (bars[k].quick) bars_check(&bars[k], KL_SITES_TWO, 1e-8, 1 + (uint64_t)k % 3);
 }
 
@@ -26,7 +26,8 @@ static void test_kept_state(void **state)
         {"hubbard", "F=1/2", "torus:5x2", NULL, "U=6", "N_up=4 N_dn=5", -6.8682742242685, 1e-9, 1},
     };
     (void)state;
-    for (size_t k = 0; k < sizeof list / sizeof *list; k += KL_TEST_WATCHED ? 2 : 1) {
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 2)) {
         core_job j;
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, list[k].order,
                   list[k].sets);
@@ -59,7 +60,8 @@ static void test_whole_gap(void **state)
         {"hubbard", "F=1/2", "ring:6", "U=6", "N_up=2 N_dn=3", 0},
     };
     (void)state;
-    for (size_t k = 0; k < sizeof list / sizeof *list; k += KL_TEST_WATCHED ? 2 : 1) {
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 2)) {
         core_job j;
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
         core_run r = core_auto(1e-9, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
@@ -86,7 +88,7 @@ static void test_near_degenerate(void **state)
     (void)state;
     for (int k = 0; k < NBARS; k++)
         if (strcmp(bars[k].model, "plain_ising") == 0 && bars[k].sets && strcmp(bars[k].sets, "g=0.5") == 0)
-            for (uint64_t seed = 1; seed <= (KL_TEST_WATCHED ? 1 : 2); seed++)
+            for (uint64_t seed = 1; seed <= (uint64_t)kl_test_rounds(2); seed++)
                 bars_check(&bars[k], KL_SITES_TWO, 1e-9, seed);
 }
 
@@ -99,7 +101,8 @@ static void test_schedule_of_ones_own(void **state)
         double energy, gap;
     } list[] = {{"chain:40", -54.85176339098, 9.6e-4}, {"chain:64", -88.48667423515, 1.8e-5}};
     (void)state;
-    for (size_t k = 0; k < sizeof list / sizeof *list && !(KL_TEST_WATCHED && k); k++) {
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, n)) {
         kl_dmrg_sweep sweep[] = {{24, 1e-4, 1e-6}, {48, 1e-6, 1e-6}, {64, 0, 1e-8}, {64, 0, 1e-8}};
         core_job j;
         core_open(&j, core_model("heisenberg", "S=1"), list[k].lattice, NULL, NULL);

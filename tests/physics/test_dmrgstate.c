@@ -158,8 +158,10 @@ static const turn_case turns[] = {
 static void test_turns(void **state)
 {
     (void)state;
-    for (size_t k = 0; k < sizeof turns / sizeof *turns; k++)
-        for (uint64_t seed = 1; seed <= 3; seed++) check_turns(&turns[k], seed + 10 * k);
+    const int n = sizeof turns / sizeof *turns;
+    for (int k = 0; k < n; k += kl_test_step(n))
+        for (int seed = 1; seed <= kl_test_allowed(3); seed++)
+            check_turns(&turns[k], (uint64_t)(seed + 10 * k));
     core_no_memory();
 }
 
@@ -173,7 +175,7 @@ static void test_multiplets(void **state)
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:12", NULL, NULL);
     core_run r = core_exact(200, kl_qn_zero(), 1, KL_STRATEGY_AUTO);
     core_go(&j, &r);
-    for (int m = 1; m <= 30; m += KL_TEST_WATCHED ? 5 : 1) {
+    for (int m = 1; m <= 30; m += kl_test_stride(30, 5)) {
         kl_engine *e = engine(&j, kl_qn_zero(), 1, KL_STRATEGY_AUTO, 1);
         kl_state *copy = NULL;
         kl_trunc_info info;
@@ -271,7 +273,7 @@ static void test_equal_bits(void **state)
 {
     kl_err err = {""};
     (void)state;
-    for (int k = 0; k < 6; k += KL_TEST_WATCHED ? 5 : 1) {
+    for (int k = 0; k < 6; k += kl_test_stride(6, 5)) {
         core_job j;
         core_open(&j, core_model(k % 2 ? "hubbard" : "heisenberg", NULL), k % 2 ? "chain:10" : "ladder:6x2",
                   NULL, NULL);
@@ -424,7 +426,7 @@ static void test_interrupted(void **state)
     core_run whole = core_exact(300, target, 1, KL_STRATEGY_AUTO);
     core_go(&j, &whole);
     expect_near(whole.res.energy[0], exact(&j, target), 1e-12 * fabs(whole.res.energy[0]));
-    for (int stop = 1; stop < 25; stop++) {
+    for (int stop = 1; stop < 25; stop += kl_test_step(24)) {
         watcher w = {.stop_after = stop, .due = stop % 5 == 0};
         const kl_dmrg_monitor mon = watch(&w);
         core_run a = core_exact(300, target, 1, KL_STRATEGY_AUTO);
@@ -443,25 +445,36 @@ static void test_interrupted(void **state)
     core_no_memory();
 }
 
+typedef struct bit_case {
+    const char *model, *lattice, *sets, *charge;
+    double accuracy;
+    int nstate, every; /* interrupted after every so manyth step */
+    kl_strategy strategy;
+    kl_sites sites;
+} bit_case;
+
 /* With the rest of the broken sweep made: the same bits as if nothing had been. */
-static void to_the_bit(const char *model, const char *lattice, const char *sets, const char *charge,
-                       double accuracy, int nstate, int every)
+static void to_the_bit(const bit_case *c)
 {
     kl_err err = {""};
     core_job j;
-    core_open(&j, core_model(model, NULL), lattice, NULL, sets);
-    const kl_qn target = core_charge(j.model, charge);
+    core_open(&j, core_model(c->model, NULL), c->lattice, NULL, c->sets);
+    const kl_qn target = core_charge(j.model, c->charge);
     watcher w = {.stop_after = 1000000};
     const kl_dmrg_monitor count = watch(&w);
-    core_run whole = core_auto(accuracy, target, nstate, KL_STRATEGY_AUTO);
+    core_run whole = core_auto(c->accuracy, target, c->nstate, c->strategy);
+    whole.opts.sites = c->sites;
     expect_ok(kl_dmrg_run(j.terms, j.ex, &whole.opts, &count, &whole.state, &whole.res, &err), err);
+    const int least = kl_test_step(w.step), every = c->every > least ? c->every : least;
     /* the last step too */
     for (int stop = 1; stop <= w.step;
          stop += stop + every > w.step && stop < w.step ? w.step - stop : every) {
         watcher v = {.stop_after = stop};
         const kl_dmrg_monitor mon = watch(&v);
-        core_run b = core_auto(accuracy, target, nstate, KL_STRATEGY_AUTO);
-        kl_test_case("%s interrupted after %d of %d steps", j.name, stop, w.step);
+        core_run b = core_auto(c->accuracy, target, c->nstate, c->strategy);
+        b.opts.sites = c->sites;
+        kl_test_case("%s, strategy %d, sites %s, interrupted after %d of %d steps", j.name, (int)c->strategy,
+                     kl_sites_name[c->sites], stop, w.step);
         expect_ok(kl_dmrg_run(j.terms, j.ex, &b.opts, &mon, &b.state, &b.res, &err), err);
         expect_true((b.res.direction != 0) == (stop < w.step) && b.res.nrow >= 1 && b.res.nrow <= 16);
         kl_dmrg_row rows[16];
@@ -488,12 +501,19 @@ static void to_the_bit(const char *model, const char *lattice, const char *sets,
 
 static void test_to_the_bit(void **state)
 {
+    static const bit_case list[] = {
+        {"hubbard", "chain:6", "U=6 mu=normal(0,1)", "N_up=3 N_dn=2", 1e-8, 1, 1, KL_STRATEGY_AUTO,
+         KL_SITES_TWO},
+        {"heisenberg", "chain:2", NULL, NULL, 1e-8, 1, 1, KL_STRATEGY_AUTO, KL_SITES_TWO},
+        /* far enough that m follows from the estimates of the sweeps before */
+        {"heisenberg", "chain:32", NULL, NULL, 1e-10, 1, KL_TEST_WATCHED ? 83 : 17, KL_STRATEGY_AUTO,
+         KL_SITES_TWO},
+        {"heisenberg", "chain:12", "Delta=0.5", "Sz=1", 1e-10, 2, 7, KL_STRATEGY_AUTO, KL_SITES_TWO},
+        {"hubbard", "chain:8", "U=4", "N_up=4 N_dn=3", 1e-9, 1, 11, KL_STRATEGY_LR, KL_SITES_TWO},
+        {"heisenberg", "chain:16", NULL, NULL, 1e-9, 2, 19, KL_STRATEGY_LR, KL_SITES_AUTO},
+    };
     (void)state;
-    to_the_bit("hubbard", "chain:6", "U=6 mu=normal(0,1)", "N_up=3 N_dn=2", 1e-8, 1, 1);
-    to_the_bit("heisenberg", "chain:2", NULL, NULL, 1e-8, 1, 1);
-    /* far enough that m follows from the estimates of the sweeps before */
-    to_the_bit("heisenberg", "chain:32", NULL, NULL, 1e-10, 1, KL_TEST_WATCHED ? 83 : 17);
-    to_the_bit("heisenberg", "chain:12", "Delta=0.5", "Sz=1", 1e-10, 2, 7);
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) to_the_bit(&list[k]);
     core_no_memory();
 }
 

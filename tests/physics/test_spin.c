@@ -5,6 +5,7 @@
 #include "core.h"
 #include "dmrg/canonical.h"
 #include "dmrg/dmrg.h"
+#include "dmrg/engine.h"
 #include "dmrg/measure.h"
 #include "kl_test.h"
 #include "model/modelread.h"
@@ -209,30 +210,63 @@ static const char *const electron_words =
     " + cdag_up(a)*Sm(b)*c_dn(d) + cdag_dn(a)*Sp(b)*c_up(d) + hc end\n"
     "function C(a, b, d, e) return sum(s, sum(s2, cdag(a,s)*cdag(b,s2)*c(d,s2)*c(e,s))) + hc end\n";
 
-static void write_model(writer *w, int kind)
+/* Local spins on the odd sites, electrons on the others. */
+static void put_both(writer *w)
 {
-    static const char *const site[] = {"spin(1/2)", "spin(1)", "electron()", "without(electron(), \"updn\")",
-                                       "electron()"};
-    put(w, "-- H = random\nsite(%s)\nconserve \"%s\"\n", site[kind], kind < 2 ? "Sz" : "each flavour");
-    put(w, "%s", kind < 2 ? "" : electron_words);
-    if (kind < 2) put_spins(w);
-    else put_electrons(w, kind != 3);
+    put(w, "named({\"0\", \"2\"}, sum(s, cdag(i,s)*c(j,s)) + hc)\n");
+    put(w, "named({\"4\", \"2\"}, 0.8 * (sum(s, cdag(i,s)*c(j,s)) + hc))\n");
+    put(w, "named({\"2\", \"3\", \"0\"}, 0.6 * T(i,j,k))\n");
+    put(w, "onsite(\"even\", 1.3 * docc(i))\n");
+    for (int k = 0; k < 4; k++) {
+        put_sites(w, 2);
+        put(w, "S_dot_S(i,j))\n");
+    }
 }
 
-/* Sz = S for a state with these charges, in a model with Sz or with N_up and N_dn. */
+static const struct {
+    const char *site, *conserve;
+    int nsite;
+} kinds[] = {
+    {"site(spin(1/2))", "\"Sz\"", 5},
+    {"site(spin(1))", "\"Sz\"", 4},
+    {"site(electron())", "\"each flavour\"", 4},
+    {"site(without(electron(), \"updn\"))", "\"each flavour\"", 4},
+    {"site(spin(1/2))\nsite(\"odd\", spin(1))", "\"Sz\"", 4},
+    {"site(\"even\", electron())\nsite(\"odd\", spin(1/2))", "{ N = n, Sz = Sz }", 5},
+    {"site(spin(1/2))\nsite(\"ends\", matrices{ states = {\"p\", \"0\", \"m\"}, spin = {\"Sz\", \"Sp\"},\n"
+     "Sz = {{1, 0, 0}, {0, 0, 0}, {0, 0, -1}}, Sp = {{0, 2^0.5, 0}, {0, 0, 2^0.5}, {0, 0, 0}},\n"
+     "Sm = {{0, 0, 0}, {2^0.5, 0, 0}, {0, 2^0.5, 0}} })",
+     "\"Sz\"", 4},
+};
+enum { NKIND = sizeof kinds / sizeof *kinds };
+
+static void write_model(writer *w, int kind)
+{
+    const int electrons = strstr(kinds[kind].site, "electron") != NULL;
+    put(w, "-- H = random\n%s\nconserve %s\n", kinds[kind].site, kinds[kind].conserve);
+    put(w, "%s", electrons ? electron_words : "");
+    if (strstr(kinds[kind].site, "even") != NULL) put_both(w);
+    else if (electrons) put_electrons(w, strstr(kinds[kind].site, "without") == NULL);
+    else put_spins(w);
+}
+
+/* The charges with Sz = S of a state with these, in a model with Sz, with N and Sz, or with N_up and N_dn. */
 static kl_qn with_component(const kl_model *m, const kl_model *spin, kl_qn q)
 {
     kl_qn to = kl_qn_zero();
     const int s = q.v[kl_model_spin(spin)];
-    if (m->ncharge == 1) to.v[0] = (int16_t)(s * m->charge[0].unit_den / (2 * m->charge[0].unit_num));
-    else to.v[0] = (int16_t)((q.v[0] + s) / 2), to.v[1] = (int16_t)((q.v[0] - s) / 2);
+    const kl_charge *const last = &m->charge[m->ncharge - 1];
+    if (strcmp(last->name, "Sz") == 0) {
+        to = q;
+        to.v[m->ncharge - 1] = (int16_t)(s * last->unit_den / (2 * last->unit_num));
+    } else to.v[0] = (int16_t)((q.v[0] + s) / 2), to.v[1] = (int16_t)((q.v[0] - s) / 2);
     return to;
 }
 
 /* The lowest level with Sz = S is the lowest of all spins from S on. */
 static void check_random(int kind, uint64_t seed)
 {
-    writer w = {.seed = seed, .nsite = 4 + (kind == 0)};
+    writer w = {.seed = seed, .nsite = kinds[kind].nsite};
     kl_err err;
     system_t spin, plain;
     kl_qn *sector = NULL;
@@ -270,7 +304,8 @@ static void check_random(int kind, uint64_t seed)
 static void test_random(void **unused)
 {
     (void)unused;
-    for (int round = 0; round < kl_test_rounds(10); round++) check_random(round % 5, 77u + (uint64_t)round);
+    for (int round = 0; round < kl_test_rounds(12); round++)
+        check_random(round % NKIND, 77u + (uint64_t)round);
 }
 
 /* ---- spectra against those with Sz ---- */
@@ -346,8 +381,12 @@ static void test_refusals(void **unused)
         expect_ok(kl_lattice_create("chain", 6, 0, &lat, &err), err);
         expect_ok(kl_params_create(tables->model, lat, &par, &err), err);
         set_all(par, tables->model, setting);
-        expect_refused(kl_terms_create(tables->model, lat, par, &terms, &err), KL_EINPUT, err,
-                       "is not a scalar of the total spin");
+        expect_refused(
+            kl_terms_create(tables->model, lat, par, &terms, &err), KL_EINPUT, err,
+            k ? "heisenberg.lua:11: what is left of J*Delta * Sz(i)*Sz(j) beside its scalar is the 0 "
+                "component of a tensor of rank 2; with J - J*Delta = 0, or without S"
+              : "heisenberg.lua:12: -h(i) * Sz(i) is the 0 component of a vector; with h(i) = 0, "
+                "or without S (here it is 0.1)");
         kl_params_destroy(&par);
         kl_lattice_destroy(&lat);
         kl_tables_destroy(&tables);
@@ -356,6 +395,52 @@ static void test_refusals(void **unused)
     expect_refused(kl_modelread_spin("pairing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err,
                    "has no total spin");
     expect_refused(kl_modelread_spin("nothing", NULL, 0, NULL, &tables, &err), KL_EINPUT, err, "is unknown");
+}
+
+/* ---- starts by a path ---- */
+
+/* The energy of a path is that of pairs and fours of coupled spins; a thousandth of noise is mixed in. */
+static void test_path(void **unused)
+{
+    static const struct {
+        const char *model, *particles, *spin;
+        int sites, path[9]; /* the doubled spins of the cuts */
+        double energy;
+    } list[] = {{"heisenberg", NULL, "0", 8, {0, 1, 0, 1, 0, 1, 0, 1, 0}, -3},
+                {"heisenberg", NULL, "1", 8, {2, 1, 0, 1, 0, 1, 0, 1, 0}, -2},
+                {"heisenberg", NULL, "0", 8, {0, 1, 2, 1, 0, 1, 2, 1, 0}, 0},
+                {"tj", "4", "0", 6, {0, 1, 0, 0, 0, 1, 0}, -0.8}};
+    (void)unused;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        kl_err err;
+        kl_exec *ex = NULL;
+        kl_engine *e = NULL;
+        system_t s;
+        kl_qn target = kl_qn_zero();
+        int start[8];
+        double energy;
+        open_system(&s, list[k].model, NULL, 1, "chain", list[k].sites, (const char *const[]){NULL});
+        if (list[k].particles != NULL)
+            expect_ok(kl_qn_set(s.model, &target, "N", list[k].particles, &err), err);
+        expect_ok(kl_qn_set(s.model, &target, "S", list[k].spin, &err), err);
+        for (int p = 0; p < list[k].sites; p++) { /* the first step that fits: a hole where the spin stays */
+            const kl_site_type *const site = s.terms->type[p];
+            const int d = list[k].path[p + 1] - list[k].path[p], at = kl_model_spin(s.model);
+            for (start[p] = 0; site->state_charge[start[p]][at] != d;) start[p]++;
+        }
+        expect_ok(kl_exec_open_host(1, &ex, &err), err);
+        const kl_engine_opts o = {.target = target, .nstate = 1, .seed = 4};
+        expect_ok(kl_engine_create(s.terms, ex, &o, &e, &err), err);
+        expect_ok(kl_engine_start(e, 12, start, &err), err);
+        expect_ok(kl_engine_energy(e, &energy, &err), err);
+        kl_test_case("path %zu", k);
+        expect_near(energy, list[k].energy, 0.02);
+        start[0] = start[0] == s.terms->type[0]->dim - 1 ? start[0] - 1 : s.terms->type[0]->dim - 1;
+        expect_refused(kl_engine_start(e, 12, start, &err), KL_EINPUT, err, "the start state has");
+        kl_engine_destroy(&e);
+        kl_exec_close(&ex);
+        close_system(&s);
+    }
 }
 
 /* ---- one site at a time ---- */
@@ -404,8 +489,8 @@ static void test_one_site(void **unused)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels), cmocka_unit_test(test_random),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_levels),  cmocka_unit_test(test_random),
                                        cmocka_unit_test(test_spectra), cmocka_unit_test(test_one_site),
-                                       cmocka_unit_test(test_refusals)};
+                                       cmocka_unit_test(test_path),    cmocka_unit_test(test_refusals)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

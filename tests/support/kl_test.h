@@ -51,6 +51,13 @@ __attribute__((unused)) static int kl_test_step(int all)
     return (all + kl_test_allowed(all) - 1) / kl_test_allowed(all);
 }
 
+/* The same where each case takes long: every `watched`-th under the sanitizers, too. */
+__attribute__((unused)) static int kl_test_stride(int all, int watched)
+{
+    const int step = kl_test_step(all);
+    return KL_TEST_WATCHED && watched > step ? watched : step;
+}
+
 /* The case that runs, named in every failure: kl_test_case("n=%d seed=%d", n, seed). */
 static char kl_test_text[256] = "";
 

@@ -53,8 +53,11 @@ static inline kl_status saver_write(void *self, const kl_keep *k, kl_err *err)
     for (int i = 0; i < k->nvector; i++) {
         s->length[i] = k->n && k->n[i] > 0 ? k->n[i] : s->n;
         s->host[i] = calloc((size_t)s->length[i], sizeof(double));
-        const kl_status st = s->ex->vt.download(s->ex, s->host[i], k->vector[i], s->length[i], err);
-        if (st != KL_OK) return st;
+        if (k->far && k->far[i]) memcpy(s->host[i], k->far[i], (size_t)s->length[i] * sizeof(double));
+        else {
+            const kl_status st = s->ex->vt.download(s->ex, s->host[i], k->vector[i], s->length[i], err);
+            if (st != KL_OK) return st;
+        }
         s->vector[i] = (kl_dptr){(uintptr_t)s->host[i]};
     }
     s->kept = (kl_keep){.nnumber = k->nnumber,

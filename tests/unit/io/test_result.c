@@ -128,6 +128,21 @@ static void check_head(const kl_result *r, const fixture *f)
     assert_int_equal(r->seed, 7);
     assert_memory_equal(r->order, f->j.lat->order, sizeof(int) * 6);
     assert_memory_equal(r->xy, f->j.lat->xy, sizeof(double) * 12);
+    const kl_lattice *const lat = f->j.lat;
+    assert_int_equal(r->geometry.nbond, lat->nbond);
+    assert_int_equal(r->geometry.nclass, lat->nbond_class);
+    for (int b = 0; b < lat->nbond; b++) {
+        const kl_bond *const bond = &lat->bond[b];
+        assert_int_equal(r->geometry.bond[b][bond->reversed], bond->i);
+        assert_int_equal(r->geometry.bond[b][!bond->reversed], bond->j);
+        assert_true(r->geometry.length[b] == bond->r);
+        assert_true(fabs(hypot(r->geometry.way[b][0], r->geometry.way[b][1]) - bond->r) < 1e-12);
+        for (int c = 0; c < lat->nbond_class; c++) {
+            int has = 0;
+            for (int k = 0; k < bond->nclass; k++) has |= bond->cls[k] == c;
+            assert_int_equal(kl_geometry_is(&r->geometry, b, lat->bond_class[c]), has);
+        }
+    }
     assert_int_equal(r->ncharge, 2);
     char charges[64];
     assert_string_equal(kl_result_print_charges(r, charges, sizeof charges), "N_up=2 N_dn=3");
@@ -394,43 +409,56 @@ static void test_mismatch(void **unused)
     fixture_open(&f, "heisenberg", 8, 1, 1);
     expect_ok(kl_result_write(path, f.result, f.r.state, &err), err);
     expect_ok(kl_result_read(path, &r, &err), err);
-    expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), err);
+    expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_RUN, &err),
+              err);
 
     kl_qn q = f.r.opts.target;
     expect_ok(kl_qn_set(f.j.model, &q, "Sz", "1", &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, q, 0, &err), KL_EINPUT, err,
-                   "Sz=0, not Sz=1");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, q, KL_MATCH_STATE, &err), KL_EINPUT,
+                   err, "Sz=0, not Sz=1");
     expect_ok(kl_params_set(f.j.par, "Delta", "0.5", 1, &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT,
-                   err, "Delta=1, not 0.5");
-    expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), err);
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_RUN, &err),
+                   KL_EINPUT, err, "Delta=1, not 0.5");
+    expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_STATE, &err),
+              err);
     expect_ok(kl_params_set(f.j.par, "Delta", "1", 1, &err), err);
     expect_ok(kl_params_set(f.j.par, "h", "0,0,0,0,0,0,0,1", 1, &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT,
-                   err, "array h");
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_RUN, &err),
+                   KL_EINPUT, err, "array h");
     expect_ok(kl_params_set(f.j.par, "h", "0", 1, &err), err);
     r->model_hash ^= 1;
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT,
-                   err, "another version");
+    expect_refused(
+        kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_STATE, &err),
+        KL_EINPUT, err, "another version");
+    /* an older file, whose fingerprint says nothing of today's tables */
+    r->hash_of_text = 1;
+    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_RUN, &err),
+                   KL_EINPUT, err, "by their text");
+    expect_ok(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_START, &err),
+              err);
+    r->hash_of_text = 0;
     r->model_hash ^= 1;
     expect_ok(kl_lattice_reorder(f.j.lat, "1,0,2,3,4,5,6,7", &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, 0, &err), KL_EINPUT,
-                   err, "order");
+    expect_refused(
+        kl_result_match(path, r, f.j.model, f.j.lat, f.j.par, f.r.opts.target, KL_MATCH_STATE, &err),
+        KL_EINPUT, err, "order");
     expect_ok(kl_lattice_reorder(f.j.lat, "column", &err), err);
 
     fixture_open(&g, "heisenberg", 6, 1, 0);
-    expect_refused(kl_result_match(path, r, g.j.model, g.j.lat, g.j.par, g.r.opts.target, 0, &err), KL_EINPUT,
-                   err, "8 sites");
+    expect_refused(
+        kl_result_match(path, r, g.j.model, g.j.lat, g.j.par, g.r.opts.target, KL_MATCH_STATE, &err),
+        KL_EINPUT, err, "8 sites");
     expect_refused(kl_result_read_state(path, g.j.terms, &s, &err), KL_EINPUT, err, "8 sites");
     fixture_open(&h, "hubbard", 8, 1, 0);
-    expect_refused(kl_result_match(path, r, h.j.model, h.j.lat, h.j.par, h.r.opts.target, 0, &err), KL_EINPUT,
-                   err, "of model heisenberg");
+    expect_refused(
+        kl_result_match(path, r, h.j.model, h.j.lat, h.j.par, h.r.opts.target, KL_MATCH_STATE, &err),
+        KL_EINPUT, err, "of model heisenberg");
     expect_refused(kl_result_read_state(path, h.j.terms, &s, &err), KL_EINPUT, err, "damaged");
     assert_null(s);
     kl_lattice *ring = NULL;
     expect_ok(kl_lattice_create("ring", 8, 0, &ring, &err), err);
-    expect_refused(kl_result_match(path, r, f.j.model, ring, f.j.par, f.r.opts.target, 1, &err), KL_EINPUT,
-                   err, "bonds differ");
+    expect_refused(kl_result_match(path, r, f.j.model, ring, f.j.par, f.r.opts.target, KL_MATCH_RUN, &err),
+                   KL_EINPUT, err, "bonds differ");
     kl_lattice_destroy(&ring);
 
     expect_ok(kl_result_write(other, f.result, NULL, &err), err);

@@ -157,7 +157,7 @@ static void test_refusals(void **state)
         {"square:99999999999x9", 0, {"at most 1000000"}},
         {"square:4611686018427387904x4", 0, {"at most 1000000"}},
         {"chain:99999999999999999999", 0, {"number of sites"}},
-        {"kagome:3x3", 0, {"kagome", "allowed"}},
+        {"pyrochlore:3x3", 0, {"pyrochlore", "allowed"}},
     };
     static const char *const orders[][3] = {{"snaek", "did you mean snake"},
                                             {"0,1", "2 sites are listed"},

@@ -2,6 +2,7 @@
    allocation failing in turn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
+#include "saver.h"
 #include "solve/eig.h"
 #include "base/dense.h"
 
@@ -231,6 +232,70 @@ static void test_split(void **state)
         expect_true(refused && (split > 0 || small));
         tear(&f);
     }
+}
+
+static int stops(void *self, int napply, double energy, double residual)
+{
+    (void)napply, (void)energy, (void)residual;
+    return saver_stops(self);
+}
+
+/* Such a run, taken up from what was kept at any moment, ends with the same bits, however much room there is
+   then; where there is less it is refused. */
+static void test_split_resumed(void **state)
+{
+    (void)state;
+    const int n = 150, nroot = 2;
+    const int64_t ldx = n + 1;
+    fixture f;
+    build(&f, n, RANDOM, 3, 1);
+    f.ex->vt.room = little_room;
+    const int64_t bytes = kl_eig_stride(n) * (int64_t)sizeof(double);
+    int taken_up = 0;
+    for (int looks = 0; looks < 2; looks++)
+        for (int after = 1; after < 40; after += 1 + after / 4) {
+            double energy[2][MOST_ROOT], residual[2][MOST_ROOT], *x[2];
+            kl_eig_stats stats;
+            kl_err err = {""};
+            saver s = {.ex = f.ex, .n = n, .countdown = looks ? 0 : after, .looks = looks ? after : 0};
+            kl_keeper keeper = {.self = &s, .due = saver_due, .write = saver_write};
+            kl_eig_opts opts = {
+                .nroot = nroot, .max_basis = 10, .max_apply = 20000, .tol = 1e-9, .seed = 5, .self = &s};
+            kl_test_case("%s %d", looks ? "stopped at look" : "kept when due", after);
+            room_left = (20 * bytes / 8 + 1) * 9 + 9;
+            for (int part = 0; part < 2; part++) {
+                x[part] = kl_test_guarded(nroot * ldx);
+                random_starts(x[part], ldx, n, nroot, 7);
+                const kl_dptr at = {(uintptr_t)x[part]};
+                expect_ok(kl_eig_solve(&f.h, &opts, at, ldx, energy[part], residual[part], &stats, &err),
+                          err);
+                if (part == 0) expect_true(stats.nfar > 0 && stats.converged);
+                opts.keeper = &keeper;
+                opts.step = stops;
+            }
+            if (s.have) {
+                const kl_keeper again = {.from = &s.kept, .self = &s, .due = saver_due, .write = saver_write};
+                const kl_dptr at = {(uintptr_t)x[1]};
+                const int64_t room = room_left;
+                opts.keeper = &again;
+                opts.step = NULL;
+                s.countdown = 0;
+                room_left = room / 2;
+                expect_refused(kl_eig_solve(&f.h, &opts, at, ldx, energy[1], residual[1], &stats, &err),
+                               KL_ENOMEM, err, "room for");
+                room_left = after % 2 ? room : 10 * room;
+                expect_ok(kl_eig_solve(&f.h, &opts, at, ldx, energy[1], residual[1], &stats, &err), err);
+                expect_true(stats.nfar > 0 && stats.converged);
+                expect_eq(memcmp(energy[0], energy[1], sizeof(double) * (size_t)nroot), 0);
+                for (int r = 0; r < nroot; r++)
+                    expect_eq(memcmp(x[0] + r * ldx, x[1] + r * ldx, sizeof(double) * (size_t)n), 0);
+                taken_up++;
+            }
+            saver_close(&s);
+            for (int part = 0; part < 2; part++) kl_test_free(x[part]);
+        }
+    expect_true(taken_up > 10);
+    tear(&f);
 }
 
 static void test_orthogonal_start(void **state)
@@ -536,10 +601,15 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spectra),          cmocka_unit_test(test_split),
-        cmocka_unit_test(test_orthogonal_start), cmocka_unit_test(test_converged_start),
-        cmocka_unit_test(test_odd_starts),       cmocka_unit_test(test_long_and_reproducible),
-        cmocka_unit_test(test_stopped),          cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_spectra),
+        cmocka_unit_test(test_split),
+        cmocka_unit_test(test_split_resumed),
+        cmocka_unit_test(test_orthogonal_start),
+        cmocka_unit_test(test_converged_start),
+        cmocka_unit_test(test_odd_starts),
+        cmocka_unit_test(test_long_and_reproducible),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_guards),
         cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,96 @@
+/* Pictures of a lattice: see plotmap.h. Writes gnuplot's commands and data; reads no result.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/plotmap.h"
+
+#include <math.h>
+
+#include "cli/plot.h"
+
+static const double EDGE = 0.6; /* of a spacing, around the outermost sites */
+
+static void limits(int nsite, const double (*xy)[2], double low[2], double high[2])
+{
+    for (int k = 0; k < 2; k++) {
+        low[k] = INFINITY;
+        high[k] = -INFINITY;
+        for (int i = 0; i < nsite; i++) {
+            low[k] = fmin(low[k], xy[i][k]);
+            high[k] = fmax(high[k], xy[i][k]);
+        }
+    }
+}
+
+double kl_plotmap_width(int nsite, const double (*xy)[2])
+{
+    double low[2], high[2];
+    limits(nsite, xy, low, high);
+    return (high[0] - low[0] + 2 * EDGE) / (high[1] - low[1] + 2 * EDGE);
+}
+
+/* 1: drawn in the lattice's own picture. */
+static int is_shown(const kl_geometry *g, int64_t b, int has_nn)
+{
+    return !has_nn || kl_geometry_is(g, b, "nn") || kl_geometry_is(g, b, "cross");
+}
+
+static int colour_of(const kl_geometry *g, int64_t b)
+{
+    static const char *const direction[] = {"x", "y", "z"};
+    static const int colour[] = {0x1f6fb4, 0x2a9d5c, 0xb0521f}; /* read on white and on black */
+    for (int k = 0; k < 3; k++)
+        if (kl_geometry_is(g, b, direction[k])) return colour[k];
+    return 0x8a8a8a;
+}
+
+/* One line "x y dx dy colour", or two halves where the bond leads out of the picture. */
+static void put_bond(FILE *to, const kl_geometry *g, int64_t b, const double (*xy)[2])
+{
+    const int i = g->bond[b][0], j = g->bond[b][1], colour = colour_of(g, b);
+    const double *const way = g->way[b];
+    const double miss = hypot(xy[j][0] - xy[i][0] - way[0], xy[j][1] - xy[i][1] - way[1]);
+    if (miss < 1e-6) {
+        fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[i][0], xy[i][1], way[0], way[1], colour);
+        return;
+    }
+    fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[i][0], xy[i][1], 0.4 * way[0], 0.4 * way[1], colour);
+    fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[j][0], xy[j][1], -0.4 * way[0], -0.4 * way[1], colour);
+}
+
+void kl_plotmap_lattice(FILE *to, const char *title, const kl_geometry *g, int nsite, const double (*xy)[2],
+                        const int *order)
+{
+    double low[2], high[2];
+    int has_nn = 0, shown = 0;
+    limits(nsite, xy, low, high);
+    for (int64_t b = 0; b < g->nbond; b++) has_nn |= kl_geometry_is(g, b, "nn");
+    fprintf(to, "$bonds << EOD\n");
+    for (int64_t b = 0; b < g->nbond; b++)
+        if (is_shown(g, b, has_nn)) {
+            put_bond(to, g, b, xy);
+            shown++;
+        }
+    fprintf(to, "EOD\n$sites << EOD\n");
+    for (int i = 0; i < nsite; i++) fprintf(to, "%.6g %.6g %d\n", xy[i][0], xy[i][1], i);
+    fprintf(to, "EOD\n$path << EOD\n");
+    for (int p = 0; p + 1 < nsite; p++) {
+        const double *const a = xy[order[p]], *const z = xy[order[p + 1]];
+        fprintf(to, "%.6g %.6g %.6g %.6g\n", a[0], a[1], z[0] - a[0], z[1] - a[1]);
+    }
+    fprintf(to, "EOD\nset title ");
+    kl_plot_quote(to, title);
+    /* Points and numbers shrink with the spacing that is left to them. */
+    const double room = fmax((high[0] - low[0] + 2 * EDGE) / 900, (high[1] - low[1] + 2 * EDGE) / 900);
+    const double point = fmin(4.5, 0.05 / room), font = fmin(14, 0.19 / room);
+    fprintf(to,
+            "\nset size ratio -1\nunset border\nunset xtics\nunset ytics\nunset key\n"
+            "set xrange [%.6g:%.6g]\nset yrange [%.6g:%.6g]\n"
+            "set style arrow 2 head filled size graph 0.008,20 linewidth 1.5 linecolor rgb '#e0a030'\n",
+            low[0] - EDGE, high[0] + EDGE, low[1] - EDGE, high[1] + EDGE);
+    fprintf(to, "plot ");
+    if (shown > 0)
+        fprintf(to, "$bonds using 1:2:3:4:5 with vectors nohead linewidth 4 linecolor rgb variable, ");
+    if (nsite > 1) fprintf(to, "$path using 1:2:3:4 with vectors arrowstyle 2, ");
+    fprintf(to, "$sites using 1:2 with points pointtype 7 pointsize %.3g linecolor rgb '#404040'", point);
+    if (font >= 4) fprintf(to, ", $sites using 1:2:3 with labels font ',%.3g' textcolor rgb '#ffffff'", font);
+    fprintf(to, "\n");
+}

@@ -1,0 +1,46 @@
+-- A wrong value of any option is told in a line that names the option as it is typed.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/cli/options.lua KRONLAT FCIDUMP; prints TAP, exits 1 on a failure.
+
+local here = arg[0]:match "^(.*/)" or "./"
+local kit = dofile(here .. "kit.lua")
+local ok, run = kit.ok, kit.run
+local molecule = kit.quote(kit.absolute(arg[2]))
+
+-- Of every command the options that take a value; one that may be anything is no matter.
+for name, begun in pairs {
+    dmrg = "dmrg heisenberg --sites 6 --charge Sz=0 -o none",
+    ed = "ed heisenberg --sites 6 --charge Sz=0 -o none",
+    ci = "ci " .. molecule, ["dmrg of a molecule"] = "dmrg " .. molecule .. " -o none",
+    plan = "plan heisenberg --sites 6 --charge Sz=0",
+    growth = "growth heisenberg --sites 4 --charge Sz=0 --m 4",
+    measure = "measure nothing.h5 --measure Sz", plot = "plot nothing.h5",
+} do
+    local unnamed, n = {}, 0
+    for option in select(2, run(begun .. " --help")):gmatch "\n  [ %-][ %a]..(%-%-[%l-]+) %u" do
+        local status, _, err = run(("%s %s @wrong"):format(begun, option))
+        local lines = select(2, err:gsub("\n", ""))
+        local told = err:find(option, 1, true) or err:find("nothing.h5", 1, true)
+        n = n + 1
+        if status ~= 0 and not (status == 2 and lines == 1 and told) then
+            unnamed[#unnamed + 1] = ("%s, status %d: %s"):format(option, status, err)
+        end
+    end
+    ok(n > 0 and #unnamed == 0, ("wrong values of %d options of %s"):format(n, name), table.concat(unnamed))
+end
+
+for _, case in ipairs {
+    { "dmrg heisenberg --sites 6 --charge Sz=0 --order 1,2", "--order: 2 sites are listed" },
+    { "dmrg " .. molecule .. " --order 1,2", "--order: 2 orbitals are listed" },
+    { "dmrg heisenberg --lattice moebius:4x4", '--lattice: lattice "moebius:4x4" is unknown' },
+    { "dmrg heisenberg --sites 1 --charge Sz=0", "--sites: lattice chain has 1 site" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --measure Q", "--measure 'Q'" },
+    { "dmrg --resume nothing.h5", "--resume: nothing.h5" },
+    { "ci " .. molecule .. " --reference 22", "--reference '22'" },
+    { "ed heisenberg --sites 8 --charge Sz=0 --basis 32767", "from 3 to 32766" },
+    { "ed hubbard --lattice ladder:7x2 --charge N_up=7 --charge N_dn=7 --solver davidson --basis 30000",
+        "this machine has" },
+    { "ed " .. molecule, "begins with &FCI" }, { "models " .. molecule, "begins with &FCI" },
+} do kit.refused(case[1], case[2]) end
+
+kit.finish()
