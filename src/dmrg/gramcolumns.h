@@ -1,5 +1,5 @@
-/* Blocks of long columns made orthonormal by Gram matrices: all work with the columns is lists of products that
-   any executor runs; matrices as wide as a block visit the host, whose threads take a block each.
+/* Blocks of long columns made orthonormal by Gram matrices: all work with the columns is lists of products
+   that any executor runs; matrices as wide as a block visit the host, whose threads take a block each.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_GRAMCOLUMNS_H
 #define KL_GRAMCOLUMNS_H
@@ -47,7 +47,7 @@ typedef struct kl_gramcolumns_opts {
     kl_dependent dependent;
     double *
         tri; /* NULL, or [ngram], set to ones on diagonals before: upper triangles R with Y = Q R, on the host, */
-    int only_tri; /* 1: and the columns themselves are left unfinished */
+    int only_tri; /* 1: the columns themselves are left unfinished then */
 } kl_gramcolumns_opts;
 
 /* Deterministic: yes, on any number of threads. */
