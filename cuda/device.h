@@ -206,6 +206,8 @@ kl_status kl_cuda_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64
 void kl_cuda_spmv_release(kl_exec *ex, kl_spmv *s);
 
 /* spmv.cu: y = A x for 1 to 16 vectors, and [nrow][nv] to columns of y. */
+/* What layouts of sparse matrices depend on. */
+kl_spmachine kl_cuda_spmachine(const kl_cuda *self);
 void kl_cuda_spmv(const kl_cuda *self, const kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx,
                   double *y, int64_t ldy);
 void kl_cuda_spmv_gather(const kl_cuda *self, int64_t ncol, int nvec, int nv, const double *x, int64_t ldx,

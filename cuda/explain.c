@@ -31,6 +31,19 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
                      ? "few vectors: all in registers"
                      : "tiles of all vectors in shared memory, products by tensor cores");
         return KL_OK;
+    case KL_OP_KRON:
+        c->nlaunch = 2;
+        snprintf(c->why, sizeof c->why, "right, then left states, a part of x in shared memory");
+        return KL_OK;
+    case KL_OP_SIGMA:
+        c->nlaunch = 0;
+        snprintf(c->why, sizeof c->why, "slabs of rows fetched into panels, multiplied, landed");
+        return KL_OK;
+    case KL_OP_SPMV: {
+        const kl_spmachine machine = kl_cuda_spmachine(self);
+        self->host->spdev_explain(ex, &machine, call, c);
+        return KL_OK;
+    }
     case KL_OP_UPLOAD:
     case KL_OP_DOWNLOAD: self->host->devbatch_transfer(c); return KL_OK;
     default: snprintf(c->why, sizeof c->why, "two elements an access where addresses are even"); return KL_OK;

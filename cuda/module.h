@@ -54,6 +54,7 @@ typedef struct kl_cuda_host {
     kl_status (*spdev_prepare)(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err);
     void (*spdev_release)(kl_exec *ex, kl_spmv *s);
     kl_status (*spdev_ready)(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv, kl_err *err);
+    void (*spdev_explain)(const kl_exec *ex, const kl_spmachine *machine, const kl_call *call, kl_choice *c);
     void (*devbatch_explain)(const kl_batch *b, const char *kernel, kl_batch_plan *out);
     kl_status (*devkron_prepare)(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool, kl_err *err);
     void (*devkron_release)(kl_kron *k, kl_pool *pool);

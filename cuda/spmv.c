@@ -2,12 +2,17 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
+kl_spmachine kl_cuda_spmachine(const kl_cuda *self)
+{
+    int shared = 0;
+    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, self->device);
+    return (kl_spmachine){.warps = 1, .nblock = self->nsm, .shared_bytes = shared};
+}
+
 kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)
 {
     kl_cuda *const self = ex->self;
-    int shared = 0;
-    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, self->device);
-    const kl_spmachine machine = {.warps = 1, .nblock = self->nsm, .shared_bytes = shared};
+    const kl_spmachine machine = kl_cuda_spmachine(self);
     kl_status st = self->host->spdev_prepare(ex, &machine, s, err);
     if (st == KL_OK && s->way == KL_SPWAY_CUSPARSE) st = kl_cuda_cusparse_prepare(ex, s->m, s->plan, err);
     if (st == KL_OK && s->way == KL_SPWAY_CSR5) st = kl_cuda_csr5_prepare(ex, s->m, s->plan, err);

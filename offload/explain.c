@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/belt.h"
 #include "device/devbatch.h"
+#include "device/spdev.h"
 #include "offload.h"
 #include <stdio.h>
 
@@ -33,6 +34,21 @@ kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_
                  call->op == KL_OP_COMBINE ? ""
                  : self->bare              ? "; the last block folds the sums"
                                            : "; sums of threads by way of memory");
+        return KL_OK;
+    }
+    case KL_OP_KRON:
+        c->nlaunch = 2 * (self->bare ? 1 : (int)parts);
+        snprintf(c->why, sizeof c->why, "%s",
+                 self->tensor ? "right, then left states, a part of x in shared memory"
+                              : "right, then left states, a thread a state");
+        return KL_OK;
+    case KL_OP_SIGMA:
+        c->nlaunch = 0;
+        snprintf(c->why, sizeof c->why, "slabs of rows fetched into panels, multiplied, landed");
+        return KL_OK;
+    case KL_OP_SPMV: {
+        const kl_spmachine machine = kl_offload_spmachine(self);
+        kl_spdev_explain(ex, &machine, call, c);
         return KL_OK;
     }
     case KL_OP_UPLOAD:

@@ -79,6 +79,8 @@ kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dpt
 void kl_offload_kron_release(kl_exec *ex, kl_kron *k);
 
 /* spmv_offload.c */
+/* What layouts of sparse matrices depend on. */
+kl_spmachine kl_offload_spmachine(const kl_offload *self);
 kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
 kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y,
                                 int64_t ldy, kl_err *err);

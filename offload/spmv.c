@@ -241,12 +241,17 @@ static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, in
 
 /* ---------------------------------------------------------------- the table */
 
-kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)
+kl_spmachine kl_offload_spmachine(const kl_offload *self)
 {
     /* from sm_90 on, where bulk copies are; older GPUs take the ways that need neither */
     enum { SHARED_BYTES = 227 << 10 };
+    return (kl_spmachine){.warps = self->tensor, .nblock = self->nsm, .shared_bytes = SHARED_BYTES};
+}
+
+kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)
+{
     const kl_offload *const self = ex->self;
-    const kl_spmachine machine = {.warps = self->tensor, .nblock = self->nsm, .shared_bytes = SHARED_BYTES};
+    const kl_spmachine machine = kl_offload_spmachine(self);
     if (s->m->nrow > INT_MAX)
         return kl_fail(err, KL_EABSENT, "--exec offload: a matrix of %lld rows; 2^31 - 1 are supported",
                        (long long)s->m->nrow);

@@ -8,6 +8,7 @@
 #include "exec/baselines.h"
 #include "cli/json.h"
 #include "base/mem.h"
+#include "base/prof.h"
 #include "run/optime.h"
 #include "cli/plot.h"
 #include "cli/report.h"
@@ -34,6 +35,7 @@ typedef struct bench {
     kl_exec *ex[3];
     char absent[3][200];
     const char *csv, *json, *plot, *only, *output, *from;
+    double opening[3]; /* seconds */
     int quick, nthread, nrow;
     row row[MOST_ROW];
     double read, copy, product; /* ceilings: bytes and flop a second; 0: no device */
@@ -47,7 +49,10 @@ static const int64_t compare_sizes[KL_NTIMED][4] = {{100000, 10000000, 100000000
                                                     {32768, 1048576},
                                                     {16, 64, 256, 512},
                                                     {128, 512, 1024},
-                                                    {64, 256}};
+                                                    {64, 256},
+                                                    {63504, 853776, 11778624},
+                                                    {63504, 853776},
+                                                    {32768, 1048576}};
 static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 10000000},
                                                  {1000, 10000, 100000, 1000000, 10000000},
                                                  {1000, 10000, 100000, 1000000, 5000000},
@@ -56,7 +61,10 @@ static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 
                                                  {1000, 10000, 100000, 1000000},
                                                  {4, 8, 16, 32, 64, 128, 256, 512},
                                                  {64, 128, 256, 512, 1024},
-                                                 {32, 64, 128, 256, 512, 1024}};
+                                                 {32, 64, 128, 256, 512, 1024},
+                                                 {4900, 63504, 853776, 11778624},
+                                                 {400, 4900, 63504, 853776, 11778624},
+                                                 {1000, 10000, 100000, 1000000}};
 
 static int wanted(const bench *b, kl_timed what)
 {
@@ -87,15 +95,21 @@ static kl_status take_options(bench *b, const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
+/* CUDA first: what the driver takes to begin is its, and target regions need it, too. */
 static kl_status open_all(bench *b, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_err why;
+    int64_t start = kl_prof_clock();
     KL_TRY(kl_exec_open_host(b->nthread, &b->ex[HOST], err));
-    if (kl_exec_open_offload(0, &b->ex[OFFLOAD], &why) != KL_OK)
-        snprintf(b->absent[OFFLOAD], sizeof b->absent[OFFLOAD], "%.199s", why.text);
+    b->opening[HOST] = 1e-9 * (double)(kl_prof_clock() - start);
+    start = kl_prof_clock();
     if (kl_exec_open_cuda(&b->ex[CUDA], &why) != KL_OK)
         snprintf(b->absent[CUDA], sizeof b->absent[CUDA], "%.199s", why.text);
+    b->opening[CUDA] = 1e-9 * (double)(kl_prof_clock() - start);
+    if (kl_exec_open_offload(0, &b->ex[OFFLOAD], &why) != KL_OK)
+        snprintf(b->absent[OFFLOAD], sizeof b->absent[OFFLOAD], "%.199s", why.text);
+    b->opening[OFFLOAD] = 1e-9 * (double)(kl_prof_clock() - start);
     for (int i = OFFLOAD; i <= CUDA; i++)
         if (b->ex[i]) b->ex[i]->nthread = b->ex[HOST]->nthread;
 out:
@@ -243,9 +257,11 @@ static void print_head(void)
            "operation", "size", "host", "offload", "cuda", "library", "ceiling", "of it");
 }
 
-/* What is larger would take longer and say nothing new: the host has lost, or is alone. */
-static int known(const row *r)
+/* What is larger, of size `next`, would take longer and say nothing new: the host has lost, or is alone. */
+static int known(const row *r, int64_t next)
 {
+    const int product = r->what == KL_TIMED_KRON || r->what == KL_TIMED_SIGMA;
+    if (product && r->seconds[HOST] * (double)next / (double)r->size > ENOUGH / 4) return 1;
     const int lost = (r->seconds[OFFLOAD] > 0 && r->seconds[OFFLOAD] < r->seconds[HOST]) ||
                      (r->seconds[CUDA] > 0 && r->seconds[CUDA] < r->seconds[HOST]);
     return r->seconds[HOST] > ENOUGH || (r->what == KL_TIMED_SWEEP && lost);
@@ -269,7 +285,7 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
              i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
             KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
             print_row(&b->row[b->nrow - 1]);
-            if (tuning && known(&b->row[b->nrow - 1])) break;
+            if (tuning && i + 1 < most && known(&b->row[b->nrow - 1], size[i + 1])) break;
         }
     }
 out:
@@ -426,6 +442,25 @@ out:
     return st;
 }
 
+/* Layouts of sparse matrices, where a device has other ones. */
+static kl_status measure_layouts(const bench *b, kl_tune *t, kl_err *err)
+{
+    static const char *const kind[2] = {"short", "long"};
+    for (int e = OFFLOAD; e <= CUDA; e++)
+        for (int longer = 0; longer < 2 && b->ex[e]; longer++) {
+            kl_tune_layout *const l = &t->layout[t->nlayout];
+            *l = (kl_tune_layout){.exec = e, .longer = longer};
+            const kl_status st = kl_optime_layout(b->ex[e], longer, b->quick, &l->cost, err);
+            if (st == KL_EABSENT) break;
+            if (st != KL_OK) return st;
+            printf("sparse matrix of %s rows, %s: laid out anew in %.3g ps of a core a non-zero, a product "
+                   "takes %.3g ps less\n",
+                   kind[longer], column_name[e], l->cost.lay_out, l->cost.gain);
+            t->nlayout++;
+        }
+    return KL_OK;
+}
+
 /* The table that is there, whose other operations stay; empty where there is none. One that cannot be read,
    or is of another machine, or of other threads, has to be made anew as a whole. */
 static kl_status read_others(const bench *b, const kl_tune *t, kl_tune *old, kl_err *err)
@@ -455,6 +490,11 @@ static void keep_others(const bench *b, const kl_tune *old, kl_tune *t)
 {
     for (int i = 0; i < old->n && t->n < KL_TUNE_MOST; i++)
         if (!wanted(b, old->row[i].what)) t->row[t->n++] = old->row[i];
+    memcpy(t->opening, old->opening, sizeof t->opening);
+    if (!wanted(b, KL_TIMED_SPMV)) {
+        t->nlayout = old->nlayout;
+        memcpy(t->layout, old->layout, sizeof t->layout);
+    }
     if (wanted(b, KL_TIMED_LIST)) return;
     t->nlist = old->nlist;
     memcpy(t->list, old->list, sizeof t->list);
@@ -471,6 +511,8 @@ kl_status kl_bench_tune(const kl_options *o, kl_err *err)
     KL_TRY(kl_tune_probe(t, b->output, err));
     KL_TRY(open_all(b, err));
     t->nthread = b->ex[HOST]->nthread;
+    for (int i = HOST; i <= CUDA; i++)
+        if (b->ex[i]) t->opening[i] = b->opening[i];
     for (int i = OFFLOAD; i <= CUDA; i++)
         if (b->ex[i]) snprintf(t->where[i], sizeof t->where[i], "%s", b->ex[i]->where);
     KL_TRY(kl_alloc(&old, 1, KL_MEM_MISC, err));
@@ -481,6 +523,7 @@ kl_status kl_bench_tune(const kl_options *o, kl_err *err)
         memcpy(t->row[t->n++].seconds, b->row[i].seconds, sizeof t->row[0].seconds);
     }
     if (b->ex[CUDA] && wanted(b, KL_TIMED_LIST)) KL_TRY(measure_ways(b, t, err));
+    if (wanted(b, KL_TIMED_SPMV)) KL_TRY(measure_layouts(b, t, err));
     if (b->only) keep_others(b, old, t);
     KL_TRY(kl_tune_write(t, b->output, err));
     printf("written to %s; --exec auto asks it from now on\n", t->path);

@@ -100,7 +100,7 @@ kl_status kl_ci_run_scaled(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o
     out->nirrep = f->nirrep;
     out->nactive = l.nactive;
     out->ninactive = l.ncore;
-    out->direct = kl_cisector_is_direct(&o);
+    out->direct = kl_ci_is_direct(&o);
     out->format = o.format.format;
     out->half = o.half;
     memcpy(out->note, f->note, sizeof(out->note));

@@ -134,6 +134,20 @@ typedef struct kl_ci_plan {
     int nnz_sampled[8]; /* counted on some of the rows only: about */
     int64_t bytes_vectors[8]; /* -1: far above what any machine has */
 } kl_ci_plan;
+/* Determinants that H connects one with, itself included, in a full space without symmetry. */
+double kl_ci_connected(int norb, int nalpha, int nbeta);
+/* About what a run is, found in no time: by irrep, 0 where none is looked at. A truncated space has fewer
+   non-zeros. */
+typedef struct kl_ci_size {
+    int norb, nalpha, nbeta; /* active ones */
+    double connected[8]; /* non-zeros of a row */
+    double ndet[8];
+    double vector_bytes[8]; /* of the solver */
+} kl_ci_size;
+kl_status kl_ci_measure(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_size *out, kl_err *err) KL_MUST_CHECK;
+/* 1: products without a stored matrix. */
+int kl_ci_is_direct(const kl_ci_opts *o);
+
 /* Counts determinants, and the non-zeros of their matrix where that is quick; stores neither. */
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out,
                           kl_err *err) KL_MUST_CHECK;

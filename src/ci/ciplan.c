@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "ci/cisector.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -29,9 +30,62 @@ out:
     return st;
 }
 
+/* Full spaces need no matrix. */
+int kl_ci_is_direct(const kl_ci_opts *o)
+{
+    return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full);
+}
+
+double kl_ci_connected(int norb, int nalpha, int nbeta)
+{
+    const double a = (double)nalpha * (norb - nalpha), b = (double)nbeta * (norb - nbeta);
+    const double aa = a * (nalpha - 1) * (norb - nalpha - 1) / 4,
+                 bb = b * (nbeta - 1) * (norb - nbeta - 1) / 4;
+    return 1 + a + b + a * b + aa + bb;
+}
+
+/* Vectors that the solver follows. */
+static int followed(const kl_ci_opts *o, int64_t ndet)
+{
+    const int nroot = ndet >= 0 && o->nroot > ndet ? (int)ndet : o->nroot;
+    return nroot < 1 ? 1 : nroot + KL_CISECTOR_GUARD > ndet ? nroot : nroot + KL_CISECTOR_GUARD;
+}
+
+/* Bytes of its vectors, for ndet > 0; -1: all of them together are beyond 64 bits. */
+static int64_t solver_bytes(const kl_ci_opts *o, int64_t ndet)
+{
+    const int64_t most_vector = INT64_C(1) << 50;
+    const int nvec = followed(o, ndet);
+    const kl_eig_opts eig = {.solver = o->solver, .nroot = nvec, .max_basis = o->max_basis};
+    if (ndet < 0 || ndet > most_vector) return -1;
+    return 8 * (kl_eig_work_doubles(&eig, ndet) + (nvec + 2) * ndet);
+}
+
+kl_status kl_ci_measure(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_size *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ciorbitals l = {0};
+    *out = (kl_ci_size){0};
+    KL_TRY(kl_ciorbitals_make(f, o, &l, err));
+    for (int g = 0; g < f->nirrep; g++) {
+        int64_t n;
+        const kl_det_spec spec = kl_ciorbitals_spec(&l, o, g);
+        if (o->irrep >= 0 && g != o->irrep) continue;
+        KL_TRY(kl_detspace_count(&spec, &n, err));
+        out->norb = spec.norb, out->nalpha = spec.nalpha, out->nbeta = spec.nbeta;
+        out->ndet[g] = n < 0 ? 0x1p62 : (double)n;
+        out->connected[g] =
+            fmin(1 + kl_ci_connected(spec.norb, spec.nalpha, spec.nbeta) / f->nirrep, out->ndet[g]);
+        const int64_t bytes = n == 0 ? 0 : solver_bytes(o, n);
+        out->vector_bytes[g] = bytes < 0 ? 0x1p62 : (double)bytes;
+    }
+out:
+    kl_ciorbitals_clear(&l);
+    return st;
+}
+
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out, kl_err *err)
 {
-    const int64_t most_vector = INT64_C(1) << 50; /* all vectors of a solver together stay within 64 bits */
     kl_status st = KL_OK;
     kl_ciorbitals l = {0};
     *out = (kl_ci_plan){0};
@@ -55,15 +109,8 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
             out->csf[8][k] += out->csf[g][k];
         }
         KL_TRY(kl_detspace_count(&spec, &out->ndet[g], err));
-        const int nroot = out->ndet[g] >= 0 && o->nroot > out->ndet[g] ? (int)out->ndet[g] : o->nroot;
-        const int nvec = nroot < 1                                  ? 1
-                         : nroot + KL_CISECTOR_GUARD > out->ndet[g] ? nroot
-                                                                    : nroot + KL_CISECTOR_GUARD;
-        const kl_eig_opts eig = {.solver = o->solver, .nroot = nvec, .max_basis = o->max_basis};
         KL_TRY(count_nonzeros(&l, o, &spec, out, g, err));
-        if (out->ndet[g] < 0 || out->ndet[g] > most_vector) out->bytes_vectors[g] = -1;
-        else if (out->ndet[g] > 0)
-            out->bytes_vectors[g] = 8 * (kl_eig_work_doubles(&eig, out->ndet[g]) + (nvec + 2) * out->ndet[g]);
+        if (out->ndet[g] != 0) out->bytes_vectors[g] = solver_bytes(o, out->ndet[g]);
     }
 out:
     kl_ciorbitals_clear(&l);

@@ -11,7 +11,6 @@
 
 /* guards: roots above the wanted ones, which may come down */
 enum { DEFAULT_PSPACE = 120, MOST_PSPACE = 2000, MIN_GUARD = KL_CISECTOR_GUARD, MAX_GUARD = 4 };
-enum { PRODUCTS_PER_ROOT = 20 }; /* about: 15 to 25 are seen */
 /* states of the small block this close above the last wanted one are followed too */
 static const double guard_window = 0.15;
 /* norm of what is random in a start vector of norm 1: a tenth costs no more than a product or two; a third
@@ -115,12 +114,6 @@ out:
     return st;
 }
 
-/* Full spaces need no matrix. */
-int kl_cisector_is_direct(const kl_ci_opts *o)
-{
-    return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full);
-}
-
 /* Determinants of the small block: more for more roots, and more than there are roots. */
 static int default_pspace(int nroot)
 {
@@ -142,12 +135,12 @@ kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, 
     if (n == 0) goto out;
     KL_TRY(kl_slater_create(l->g, s->space, o->nthread, &s->h, err));
     info->seconds_list = kl_prof_seconds() - start;
-    if (kl_cisector_is_direct(o)) {
+    if (kl_ci_is_direct(o)) {
         KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
         info->flops = kl_sigma_flops(s->sigma);
     } else {
         KL_TRY(store_matrix(s, o, monitor, info, err));
-        KL_TRY(kl_spmv_create(ex, s->matrix, (int64_t)PRODUCTS_PER_ROOT * o->nroot, &s->spmv, err));
+        KL_TRY(kl_spmv_create(ex, s->matrix, (int64_t)KL_CISECTOR_PRODUCTS * o->nroot, &s->spmv, err));
         info->seconds_bring = s->spmv->seconds;
         info->way = s->spmv->way;
         info->way_pays = s->spmv->pays;

@@ -8,7 +8,10 @@
 #include "ci/slater.h"
 #include "exec/spmv.h"
 
-enum { KL_CISECTOR_GUARD = 1 }; /* roots above the wanted ones, at least */
+enum {
+    KL_CISECTOR_GUARD = 1,    /* roots above the wanted ones, at least */
+    KL_CISECTOR_PRODUCTS = 20 /* of a root, about: 15 to 25 are seen */
+};
 
 typedef struct kl_cisector {
     int irrep;
@@ -32,9 +35,6 @@ typedef struct kl_cisector_stage {
     double tol, ceiling; /* roots above the ceiling are followed until they are known to stay there */
     int last;            /* 1: nothing comes behind it */
 } kl_cisector_stage;
-
-/* Full spaces need no matrix. */
-int kl_cisector_is_direct(const kl_ci_opts *o);
 
 /* Space, H on it and its diagonal, d[n] to be freed (NULL where the space is empty). */
 kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, const kl_ci_opts *o,

@@ -76,6 +76,7 @@ static kl_command method_of(kl_command command, int argc, char **argv)
     if (i == 0) return command;
     const char *const inside = strchr(argv[i - 1], '=');
     const char *const value = inside != NULL ? inside + 1 : i < argc ? argv[i] : "";
+    if (strcmp(value, "ci") == 0 && command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_CI;
     if (strcmp(value, "ed") != 0) return command;
     return command == KL_CMD_PLAN ? KL_CMD_PLAN_ED : KL_CMD_EXPLAIN_ED;
 }

@@ -285,8 +285,12 @@ static void find_command(asked *a)
     for (int i = 1; i < a->n - 1; i++) {
         const int exact = strcmp(a->word[i], "--method=ed") == 0 ||
                           (strcmp(a->word[i - 1], "--method") == 0 && strcmp(a->word[i], "ed") == 0);
+        const int ci = strcmp(a->word[i], "--method=ci") == 0 ||
+                       (strcmp(a->word[i - 1], "--method") == 0 && strcmp(a->word[i], "ci") == 0);
         if (exact && a->command == KL_CMD_PLAN) a->command = KL_CMD_PLAN_ED;
         if (exact && a->command == KL_CMD_EXPLAIN) a->command = KL_CMD_EXPLAIN_ED;
+        if (ci && (a->command == KL_CMD_EXPLAIN || a->command == KL_CMD_EXPLAIN_MOLECULE))
+            a->command = KL_CMD_EXPLAIN_CI;
         if (kl_command_of_molecule(a->command) != a->command && a->word[i][0] != '-' &&
             kl_fcidump_is(a->word[i]))
             a->command = kl_command_of_molecule(a->command);

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "run/cirun.h"
 #include "run/edrun.h"
+#include "ci/cisector.h"
 #include "cli/json.h"
 #include "base/mem.h"
 #include "exec/eigshare.h"
@@ -196,7 +198,10 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     kl_dmrg_plan p = {0};
     const int widest = kl_options_widest(o), m = widest > 0 ? widest : 1024;
     KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, m, &p, err));
-    snprintf(what, size, "dmrg, m = %d, the middle bond", m);
+    if (kl_model_spin(t->model) < 0) snprintf(what, size, "dmrg, m = %d, the middle bond", m);
+    else
+        snprintf(what, size, "dmrg, m = %d multiplets of %lld states, the middle bond", m,
+                 (long long)p.states);
     KL_TRY(list_row(out, "y = H x", &p.apply, err));
     KL_TRY(vector_rows(out, p.dim, p.max_basis, err));
     KL_TRY(list_row(out, "density matrices", &p.density, err));
@@ -216,6 +221,16 @@ out:
     return st;
 }
 
+/* y = H x by a stored matrix, whose non-zeros are known about. */
+static kl_status matrix_row(table *t, const kl_spmat *m, int64_t products, kl_err *err)
+{
+    char shape[80];
+    snprintf(shape, sizeof shape, "%lld rows, about %.3g non-zeros", (long long)m->nrow, (double)m->nnz);
+    t->bytes[0] += 12 * (double)m->nnz;
+    return ask(t, "y = H x", shape,
+               &(kl_call){.op = KL_OP_SPMV, .n = m->nrow, .matrix = m, .products = products}, err);
+}
+
 static kl_status explain_ed(const kl_options *o, const kl_task *t, table *out, char *what, size_t size,
                             kl_err *err)
 {
@@ -229,12 +244,44 @@ static kl_status explain_ed(const kl_options *o, const kl_task *t, table *out, c
     snprintf(what, size, "exact diagonalization, halves are %s",
              p.size.flavours ? "the two flavours" : "sites");
     snprintf(shape, sizeof shape, "n = %lld", (long long)n);
-    KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_KRON, .n = n}, err));
+    if (o->store != NULL && strcmp(o->store, "matrix") == 0) {
+        const kl_spmat m = {.nrow = n, .ncol = n, .nnz = (int64_t)(p.size.n * p.row_nonzeros)};
+        KL_TRY(matrix_row(out, &m, 100, err));
+    } else KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_KRON, .n = n}, err));
     KL_TRY(ask(out, NULL, "Lanczos: 3 in, 1 out, 1 product",
                &(kl_call){.op = KL_OP_FUSE, .n = n, .nvec = 3, .nout = 1}, err));
     KL_TRY(vector_rows(out, n, p.nvector, err));
-    out->bytes[0] = p.table_bytes;
+    out->bytes[0] += p.table_bytes;
     out->bytes[1] = p.vector_bytes * p.nvector;
+out:
+    return st;
+}
+
+/* The largest irrep of the run. */
+static kl_status explain_ci(const kl_cirun *x, table *out, char *what, size_t size, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ci_size s;
+    char shape[80];
+    int g = 0;
+    KL_TRY(kl_ci_measure(x->integrals, &x->opts, &s, err));
+    for (int k = 1; k < 8; k++)
+        if (s.ndet[k] > s.ndet[g]) g = k;
+    const int64_t n = (int64_t)s.ndet[g];
+    const int direct = kl_ci_is_direct(&x->opts), width = x->opts.max_basis > 0 ? x->opts.max_basis : 20;
+    snprintf(what, size, "configuration interaction, irrep %d", g + 1);
+    snprintf(shape, sizeof shape, "%lld determinants", (long long)n);
+    if (direct) KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_SIGMA, .n = n}, err));
+    else {
+        const kl_spmat m = {.format = x->opts.format.format,
+                            .symmetric = x->opts.half,
+                            .nrow = n,
+                            .ncol = n,
+                            .nnz = (int64_t)(s.ndet[g] * s.connected[g])};
+        KL_TRY(matrix_row(out, &m, KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot, err));
+    }
+    KL_TRY(vector_rows(out, n, width, err));
+    out->bytes[1] = s.vector_bytes[g];
 out:
     return st;
 }
@@ -261,15 +308,21 @@ static void print_text(const table *t)
     kl_report_ways(stdout, &t->plan);
 }
 
-static void print_json(const kl_task *task, const char *what, const table *t)
+/* task NULL: of a molecule by configuration interaction. */
+static void print_json(const kl_options *o, const kl_task *task, const char *what, const table *t)
 {
     static const char *const key[4] = {"operator_bytes", "vector_bytes", "work_bytes", "free_bytes"};
     char charges[256];
     kl_json j = kl_json_begin(stdout);
     kl_report_json_open(&j, KL_VERSION, "explain");
-    kl_json_text(&j, "model", task->model->name);
-    kl_json_text(&j, "lattice", task->lat->spec);
-    kl_json_text(&j, "charges", kl_qn_print(task->model, task->target, charges, sizeof charges));
+    if (task != NULL) {
+        kl_json_text(&j, "model", task->model->name);
+        kl_json_text(&j, "lattice", task->lat->spec);
+        kl_json_text(&j, "charges", kl_qn_print(task->model, task->target, charges, sizeof charges));
+    } else {
+        kl_json_text(&j, "file", o->file);
+        kl_json_text(&j, "space", o->space != NULL ? o->space : "cisd");
+    }
     kl_json_text(&j, "method", what);
     kl_json_text(&j, "exec", t->ex->name);
     kl_json_text(&j, "where", t->ex->where);
@@ -298,30 +351,68 @@ static void print_json(const kl_task *task, const char *what, const table *t)
     kl_json_end(&j);
 }
 
-kl_status kl_explain_command(const kl_options *o, kl_err *err)
+/* The executor is there: its memory, and its tune table. */
+static void begin(table *t, kl_exec *ex)
+{
+    kl_err none;
+    t->ex = ex;
+    /* of this device, or of no device where there is none */
+    t->tuned = kl_tune_read(NULL, &t->tune, &none) == KL_OK;
+    for (int e = 1; e < KL_TUNE_NEXEC && t->tuned; e++)
+        t->tuned = strcmp(ex->name, kl_tune_exec[e]) != 0 || strcmp(ex->where, t->tune.where[e]) == 0;
+    const int64_t room = ex->vt.room(ex);
+    if (room < INT64_MAX) t->bytes[3] = (double)room;
+}
+
+static kl_status explain_molecule(kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_fcidump *f = NULL;
+    table out = {0};
+    char what[128];
+    kl_cirun x;
+    KL_TRY(kl_cirun_open(o, &x, err));
+    KL_TRY(kl_fcidump_read(o->file, &f, err));
+    x.integrals = f;
+    KL_TRY(kl_cirun_begin(&x, err));
+    begin(&out, x.ex);
+    KL_TRY(explain_ci(&x, &out, what, sizeof what, err));
+    if (o->json) print_json(o, NULL, what, &out);
+    else {
+        printf("%s, space %s: %s\n--exec %s: %s\n", o->file, o->space != NULL ? o->space : "cisd", what,
+               x.ex->name, x.ex->where);
+        if (x.ex->chosen[0]) printf("--exec auto: %s\n", x.ex->chosen);
+        print_text(&out);
+    }
+out:
+    kl_cirun_clear(&x);
+    kl_fcidump_destroy(&f);
+    return st;
+}
+
+static kl_status open_exec(kl_task *t, int exact, kl_err *err)
+{
+    return exact ? kl_edrun_exec(t, err) : kl_task_exec(t->o, &t->ex, err);
+}
+
+kl_status kl_explain_command(kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
     table out = {0};
     char charges[256], what[128];
+    const int exact = o->method != NULL && strcmp(o->method, "ed") == 0;
+    if (o->method != NULL && strcmp(o->method, "ci") == 0) return explain_molecule(o, err);
     KL_TRY(kl_options_check(o, err));
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
     KL_TRY(kl_task_one_sector(t, "operations are explained for", err));
     KL_TRY(kl_task_aim(t, t->target, err));
-    KL_TRY(kl_task_exec(o, &t->ex, err));
-    out.ex = t->ex;
-    kl_err none;
-    /* of this device, or of no device where there is none */
-    out.tuned = kl_tune_read(NULL, &out.tune, &none) == KL_OK;
-    for (int e = 1; e < KL_TUNE_NEXEC && out.tuned; e++)
-        out.tuned = strcmp(t->ex->name, kl_tune_exec[e]) != 0 || strcmp(t->ex->where, out.tune.where[e]) == 0;
-    const int64_t room = t->ex->vt.room(t->ex);
-    if (room < INT64_MAX) out.bytes[3] = (double)room;
-    if (o->method != NULL && strcmp(o->method, "ed") == 0)
-        KL_TRY(explain_ed(o, t, &out, what, sizeof what, err));
+    KL_TRY(open_exec(t, exact, err));
+    begin(&out, t->ex);
+    if (exact) KL_TRY(explain_ed(o, t, &out, what, sizeof what, err));
     else KL_TRY(explain_dmrg(o, t, &out, what, sizeof what, err));
-    if (o->json) print_json(t, what, &out);
+    if (o->json) print_json(o, t, what, &out);
     else {
         printf("%s, %s, %d sites, %s: %s\n--exec %s: %s\n", t->model->name, t->lat->spec, t->lat->nsite,
                kl_qn_print(t->model, t->target, charges, sizeof charges), what, t->ex->name, t->ex->where);

@@ -6,6 +6,6 @@
 
 /* Sets up the run that the options ask for, takes its lists apart and prints, text or JSON; solves
    nothing. */
-kl_status kl_explain_command(const kl_options *o, kl_err *err) KL_MUST_CHECK;
+kl_status kl_explain_command(kl_options *o, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -148,17 +148,21 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
 {
     char a[32], b[32], c[32];
     kl_report_title(to, head);
+    const int spin = kl_model_spin(head->model) >= 0;
     fprintf(
         to,
-        "\n     m     size of H  pairs    records  operators at a cut   one H x       memory    a sweep\n");
+        "\n     m %s    size of H  pairs    records  operators at a cut   one H x       memory    a sweep\n",
+        spin ? " states" : "");
     for (int i = 0; i < n; i++) {
         const kl_dmrg_plan *p = &plan[i];
-        fprintf(to, "%6d %13lld %6d %10lld   %6d (middle %d) %12s %12s %10s\n", p->m, (long long)p->dim,
-                p->nsector, (long long)p->nrecord, p->bond_op_max, p->bond_op_mid,
-                kl_report_flop(p->flop_apply, a), kl_report_bytes((double)p->memory_bytes, b),
-                kl_report_time(p->seconds_sweep, c));
+        fprintf(to, "%6d ", p->m);
+        if (spin) fprintf(to, "%7lld", (long long)p->states);
+        fprintf(to, "%13lld %6d %10lld   %6d (middle %d) %12s %12s %10s\n", (long long)p->dim, p->nsector,
+                (long long)p->nrecord, p->bond_op_max, p->bond_op_mid, kl_report_flop(p->flop_apply, a),
+                kl_report_bytes((double)p->memory_bytes, b), kl_report_time(p->seconds_sweep, c));
     }
     if (n == 0) return;
+    if (spin) fprintf(to, "m counts multiplets of the total spin, of so many states\n");
     const kl_dmrg_plan *const last = &plan[n - 1];
     if (last->sites == 1)
         fprintf(to,
@@ -185,6 +189,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         const kl_dmrg_plan *p = &plan[i];
         kl_json_open(&j, NULL, '{');
         kl_json_int(&j, "m", p->m);
+        kl_json_int(&j, "states", p->states);
         kl_json_int(&j, "sites", p->nsite);
         kl_json_int(&j, "sites_per_step", p->sites);
         kl_json_int(&j, "dim", p->dim);

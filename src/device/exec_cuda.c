@@ -35,6 +35,7 @@ static const kl_cuda_host services = {
     .devbatch_dry = kl_devbatch_dry,
     .devbatch_choice = kl_devbatch_choice,
     .devbatch_transfer = kl_devbatch_transfer,
+    .spdev_explain = kl_spdev_explain,
     .spdev_prepare = kl_spdev_prepare,
     .spdev_release = kl_spdev_release,
     .spdev_ready = kl_spdev_ready,

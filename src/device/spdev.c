@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/spdev.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -18,22 +19,26 @@ enum {
 
 /* ---------------------------------------------------------------- choice */
 
-/* Figures of one H200 and 16 cores: what a non-zero takes less by another layout than by a warp a row, and
-   what laying it out takes of one core, in picoseconds. Short rows go by TILES (0.353 instead of 0.735 ms for
-   91 million non-zeros), long ones of a short x by PACKED (0.078 instead of 0.098 ms for 31 million); long
-   rows of a long x come as fast by a warp each (N2 with seven-fold excitations: 2.6 ms, TILES 2.7). */
+/* Figures of one H200 and 16 cores, where this machine was not measured. Short rows go by TILES (0.353
+   instead of 0.735 ms for 91 million non-zeros), long ones of a short x by PACKED (0.078 instead of 0.098 ms
+   for 31 million); long rows of a long x come as fast by a warp each (N2 with seven-fold excitations: 2.6 ms,
+   TILES 2.7). */
+static const kl_layout_cost elsewhere[2] = {{50000, 4.2}, {28000, 0.6}};
+
 kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread,
-                         int64_t *pays)
+                         const kl_layout_cost cost[2], int64_t *pays)
 {
     const int is_long = m->nnz >= MANY * m->nrow,
               is_short_x = m->ncol <= KL_PACKED_COLUMNS * KL_PACKED_BLOCKS;
-    const double gain = is_long ? 0.6 : 4.2, lay_out = is_long ? 28000 : 50000;
+    const kl_layout_cost c = cost[is_long].lay_out > 0 ? cost[is_long] : elsewhere[is_long];
     *pays = 0;
     if (machine->warps == 0) return KL_SPWAY_THREAD;
     if (m->format == KL_SP_HYBRID) return KL_SPWAY_WARP;
     if (m->format != KL_SP_CSR) return KL_SPWAY_THREAD;
     if (m->symmetric || m->nnz < 1000000 || (is_long && !is_short_x)) return KL_SPWAY_WARP;
-    *pays = (int64_t)(lay_out / gain / (nthread > 1 ? nthread : 1));
+    const double needed = c.lay_out / c.gain / (nthread > 1 ? nthread : 1);
+    if (!(c.gain > 0 && needed < 0x1p62)) return KL_SPWAY_WARP;
+    *pays = (int64_t)needed;
     return products < *pays ? KL_SPWAY_WARP : is_long ? KL_SPWAY_PACKED : KL_SPWAY_TILES;
 }
 
@@ -539,8 +544,9 @@ out:
 kl_status kl_spdev_prepare(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err)
 {
     const kl_spmat *const m = s->m;
-    const kl_spway way =
-        s->way == KL_SPWAY_AUTO ? kl_spway_choose(machine, m, s->products, ex->nthread, &s->pays) : s->way;
+    const kl_spway way = s->way == KL_SPWAY_AUTO
+                             ? kl_spway_choose(machine, m, s->products, ex->nthread, ex->layout, &s->pays)
+                             : s->way;
     const int rows = m->format == KL_SP_CSR || m->format == KL_SP_HYBRID;
     const int known = way == KL_SPWAY_THREAD  ? !rows || machine->warps == 0
                       : machine->warps == 0   ? 0
@@ -552,6 +558,23 @@ kl_status kl_spdev_prepare(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s,
                        kl_spway_name(way), kl_spformat_name(m->format), m->symmetric ? " (one half)" : "");
     s->way = way;
     return make(ex, machine, m, way, s->threads, (kl_spdev **)&s->plan, err);
+}
+
+void kl_spdev_explain(const kl_exec *ex, const kl_spmachine *machine, const kl_call *call, kl_choice *c)
+{
+    int64_t pays;
+    const kl_spway way =
+        kl_spway_choose(machine, call->matrix, call->products, ex->nthread, ex->layout, &pays);
+    c->kernel = kl_spway_name(way);
+    c->nlaunch = 1;
+    if (call->products < pays)
+        snprintf(c->why, sizeof c->why, "another layout would pay from %lld products on; here are %lld",
+                 (long long)pays, (long long)call->products);
+    else if (pays > 0)
+        snprintf(c->why, sizeof c->why, "laid out anew, which pays from %lld products on", (long long)pays);
+    else
+        snprintf(c->why, sizeof c->why, "no other layout is faster for format %s and such rows",
+                 kl_spformat_name(call->matrix->format));
 }
 
 void kl_spdev_release(kl_exec *ex, kl_spmv *s) { clear(ex, (kl_spdev **)&s->plan); }

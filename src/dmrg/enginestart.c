@@ -8,6 +8,37 @@
 #include <math.h>
 #include <string.h>
 
+static double log_sum(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
+
+/* The logarithm of the number of states with the charges of entry i: of multiplets those of at least this
+   spin, each of which has one such component; without a total spin the ways alone. *next: the same from the
+   next spin on. */
+static double log_states(const kl_model *m, const kl_reach *r, int64_t i, double *next)
+{
+    const int spin = kl_model_spin(m);
+    kl_qn q = r->q[i];
+    *next = -INFINITY;
+    for (int64_t k = i + 1; spin >= 0 && k < r->n; k++) {
+        q.v[spin] = r->q[k].v[spin];
+        if (kl_qn_cmp(q, r->q[k]) != 0) break;
+        *next = *next == -INFINITY ? r->log_ways[k] : log_sum(*next, r->log_ways[k]);
+    }
+    return *next == -INFINITY ? r->log_ways[i] : log_sum(r->log_ways[i], *next);
+}
+
+/* The logarithm of the weight of a sector: of the states that have its charges on both sides, a and b, to the
+   power; of multiplets the difference of two such weights, for so many are of this spin and no more. */
+static double log_weight(const kl_engine *e, const kl_reach *mine, int64_t a, const kl_reach *other,
+                         int64_t b, double power)
+{
+    double above_a, above_b;
+    if (a < 0 || b < 0) return -INFINITY;
+    const double here = log_states(e->terms->model, mine, a, &above_a) +
+                        log_states(e->terms->model, other, b, &above_b),
+                 above = above_a + above_b;
+    return power * here + (above == -INFINITY ? 0 : log1p(-exp(power * (above - here))));
+}
+
 /* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a
    sector is the number of ways to make it and to complete it, to a power that makes the distribution as
    narrow as that of the few sites which m states can resolve. */
@@ -27,7 +58,7 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
     for (int c = 0; c < n; c++) {
         const int64_t a = kl_reach_find(mine, basis->q[c]),
                       b = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, basis->q[c]));
-        share[c] = a < 0 || b < 0 ? -INFINITY : power * (mine->log_ways[a] + other->log_ways[b]);
+        share[c] = log_weight(e, mine, a, other, b, power);
         if (share[c] > top) top = share[c];
     }
     for (int c = 0; c < n; c++) sum += share[c] = exp(share[c] - top);

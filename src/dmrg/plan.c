@@ -381,6 +381,7 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
     }
     plan->memory_bytes = blocks + density + vectors + 8 * (mid->l->npack + mid->r->npack) +
                          mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork * ex->nthread;
+    plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
     plan->nsector = mid->lay.npair;
     plan->nrecord = mid->batch.nrec;

@@ -120,6 +120,8 @@ typedef struct kl_ed_plan {
     int nvector;
     kl_ed_solver solver;              /* which it would be */
     double seconds_apply;             /* about */
+    double slower;                    /* than a product in flavours of as many states: 1 for those */
+    double row_nonzeros;              /* of a stored matrix, about */
 } kl_ed_plan;
 /* Allocates nothing of the sector's size. EINPUT as kl_ed_create and kl_ed_run. */
 kl_status kl_ed_make_plan(const kl_terms *terms, kl_qn target, kl_bipartition_form form,

@@ -4,14 +4,15 @@
 #include "exec/baselines.h"
 #include "base/mem.h"
 #include "record/record.h"
+#include "sparse/spmat.h"
 #include <math.h>
 
 const char *const kl_projection_name[KL_NPROJECTION] = {"auto",      "grouped", "4streams", "concat",
                                                         "nostreams", "library", "nostorage"};
 /* ORDER KL_OP */
-const char *const kl_op_name[KL_NOP] = {"copy",   "y = a x + b y", "precondition",     "V^T x",
-                                        "V y",    "fused step",    "list of products", "Kronecker sum",
-                                        "upload", "download"};
+const char *const kl_op_name[KL_NOP] = {"copy",       "y = a x + b y", "precondition",     "V^T x",
+                                        "V y",        "fused step",    "list of products", "Kronecker sum",
+                                        "sparse A x", "full CI",       "upload",           "download"};
 
 const char *const kl_way_name[KL_NWAY] = {"own", "shared", "gemv", "gemm", "read"}; /* ORDER KL_WAY */
 
@@ -29,7 +30,11 @@ kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, k
         choice->bytes = 8 * n * (width + call->nout), choice->flop = 2 * n * width * call->nout;
         break;
     case KL_OP_BATCH: choice->bytes = call->batch->bytes, choice->flop = call->batch->flop; break;
-    case KL_OP_KRON: choice->bytes = 16 * n; break;
+    case KL_OP_KRON:
+    case KL_OP_SIGMA: choice->bytes = 16 * n; break;
+    case KL_OP_SPMV:
+        choice->bytes = 16 * n + 12 * (double)call->matrix->nnz, choice->flop = 2 * (double)call->matrix->nnz;
+        break;
     default: choice->bytes = 8 * n;
     }
     return ex->vt.explain(ex, call, choice, err);

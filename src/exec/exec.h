@@ -15,6 +15,7 @@ typedef enum kl_space { KL_SPACE_HOST, KL_SPACE_DEVICE } kl_space;
 
 typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
+typedef struct kl_spmat kl_spmat; /* spmat.h */
 typedef struct kl_moves kl_moves; /* moves.h */
 typedef struct kl_rows kl_rows; /* rows.h */
 typedef struct kl_ranks kl_ranks; /* ranks.h */
@@ -52,6 +53,12 @@ typedef enum kl_projection {
 enum { KL_NSIZE = 16 }; /* powers of two that sizes of matrices are sorted by */
 extern const char *const kl_projection_name[KL_NPROJECTION];
 
+/* What laying a sparse matrix out anew takes of one core, once, and what every product takes less by it than
+   by a warp a row: picoseconds a non-zero. lay_out 0: not measured. */
+typedef struct kl_layout_cost {
+    double lay_out, gain;
+} kl_layout_cost;
+
 enum { KL_NTICKET = 64 }; /* of copies during other work: see copy_beside */
 
 /* What a prepared list comes to; all 0 where an executor has nothing to say. */
@@ -76,6 +83,8 @@ typedef enum kl_op {
     KL_OP_FUSE,
     KL_OP_BATCH,
     KL_OP_KRON,
+    KL_OP_SPMV,
+    KL_OP_SIGMA, /* y = H x of full configuration interaction */
     KL_OP_UPLOAD,
     KL_OP_DOWNLOAD,
     KL_NOP
@@ -87,6 +96,8 @@ typedef struct kl_call {
     int64_t n; /* length of the vectors */
     int nvec, nout; /* DOTS, COMBINE: width of V; FUSE: vectors read, and written */
     const kl_batch *batch; /* BATCH: a closed list, prepared or not, its operands anywhere */
+    const kl_spmat *matrix; /* SPMV: its sizes and format; it may have no arrays yet */
+    int64_t products; /* SPMV: how many vectors it will be multiplied with */
 } kl_call;
 
 /* Who takes a call, by which kernel, and why. */
@@ -196,6 +207,7 @@ struct kl_exec {
     kl_projection projection;
     /* for AUTO: which way was measured to be fastest for products of 2^k on average; AUTO: not measured */
     kl_projection fastest[KL_NSIZE];
+    kl_layout_cost layout[2]; /* of matrices of short rows, and of long ones */
     int64_t most_bytes; /* of device memory that may be taken; 0: all that is free */
     char where[160]; /* what it runs on, for reports */
     char chosen[200]; /* why --exec auto took it; "" where it was asked for */

@@ -366,6 +366,15 @@ static kl_status host_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
         c->kernel = "tiles of 8 states";
         snprintf(c->why, sizeof c->why, "%s kernels", kl_kron_choose()->name);
         break;
+    case KL_OP_SPMV:
+        c->kernel = kl_spformat_name(call->matrix->format);
+        snprintf(c->why, sizeof c->why, "as it is stored, %d thread%s", ex->nthread,
+                 ex->nthread == 1 ? "" : "s");
+        break;
+    case KL_OP_SIGMA:
+        c->kernel = "small dense products";
+        snprintf(c->why, sizeof c->why, "pairs of orbitals by BLAS, strings of one spin by lists");
+        break;
     case KL_OP_UPLOAD:
     case KL_OP_DOWNLOAD:
         c->kernel = "copy";

@@ -361,7 +361,7 @@ kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, in
     kl_h5_in in;
     hid_t set = -1;
     int rank;
-    int64_t have[3] = {0}, count;
+    int64_t have[KL_H5_MAX_RANK] = {0}, count;
     *nvec = 0;
     KL_TRY(open_ci(path, &in, err));
     snprintf(name, sizeof(name), "vectors/%d", irrep + 1);

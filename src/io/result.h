@@ -11,8 +11,8 @@
 typedef struct kl_measured {
     char *name;
     char *note; /* what it is, a line; may be NULL */
-    int rank; /* 0..3 */
-    int64_t shape[3];
+    int rank; /* 0..KL_H5_MAX_RANK */
+    int64_t shape[KL_H5_MAX_RANK];
     double *data;
 } kl_measured;
 

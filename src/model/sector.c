@@ -41,6 +41,14 @@ int kl_basis_find(const kl_basis *b, kl_qn q)
     return -1;
 }
 
+int64_t kl_basis_states(const kl_model *m, const kl_basis *b)
+{
+    const int spin = kl_model_spin(m);
+    int64_t n = 0;
+    for (int i = 0; i < b->nsec; i++) n += (int64_t)b->dim[i] * (spin < 0 ? 1 : b->q[i].v[spin] + 1);
+    return n;
+}
+
 static int by_charge(const void *a, const void *b) { return kl_qn_cmp(*(const kl_qn *)a, *(const kl_qn *)b); }
 
 kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_site_type *site,

@@ -17,6 +17,8 @@ typedef struct kl_basis {
 void kl_basis_clear(kl_basis *b);
 kl_status kl_basis_copy(const kl_basis *from, kl_basis *to, kl_err *err) KL_MUST_CHECK;
 int kl_basis_find(const kl_basis *b, kl_qn q); /* sector of that charge or -1 */
+/* Its states: with the total spin those of its multiplets, of which total is the number. */
+int64_t kl_basis_states(const kl_model *m, const kl_basis *b);
 
 /* A block with one more site. Sector I of the product is cut into parts: part (I, s) holds the block's
    sector part_sec[I*d + s] (the only one whose charge plus that of site state s is I's), at rows part_off[I*d

@@ -5,11 +5,13 @@
 #endif
 #include "run/cirun.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/prof.h"
+#include "ci/cisector.h"
 #include "config.h"
 #include "io/checked.h"
 #include "io/spfile.h"
@@ -61,10 +63,7 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
     if (o->basis > 0 && o->basis < ci->nroot + 2)
         return kl_fail(err, KL_EINPUT, "--basis: %lld was given; %d roots need at least %d",
                        (long long)o->basis, ci->nroot, ci->nroot + 2);
-    /* where even full spaces are stored */
-    const int device = o->exec != NULL && (strcmp(o->exec, "offload") == 0 || strcmp(o->exec, "cuda") == 0);
-    const int direct = ci->store == KL_CI_DIRECT || (ci->store == KL_CI_AUTO && ci->full && !device);
-    if (direct && (o->matrix != NULL || o->arrays != NULL || o->format != NULL || o->half))
+    if (kl_ci_is_direct(ci) && (o->matrix != NULL || o->arrays != NULL || o->format != NULL || o->half))
         return kl_fail(err, KL_EINPUT, "%s: a full space has no stored matrix; add --store matrix",
                        o->matrix != NULL   ? "--matrix"
                        : o->arrays != NULL ? "--arrays"
@@ -232,6 +231,44 @@ out:
     return st;
 }
 
+enum { MOST_WORK = 8 };
+
+/* What the irreps come to. */
+static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK], kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ci_size size;
+    const int direct = kl_ci_is_direct(&x->opts);
+    *n = 0;
+    KL_TRY(kl_ci_check(&x->opts, err));
+    KL_TRY(kl_ci_measure(x->integrals, &x->opts, &size, err));
+    for (int g = 0; g < MOST_WORK; g++) {
+        const double ndet = size.ndet[g], nonzeros = ndet * size.connected[g];
+        if (!(ndet > 0)) continue;
+        work[(*n)++] = (kl_work){
+            .what = direct ? KL_TIMED_SIGMA : KL_TIMED_SPMV,
+            .size = fmax(direct ? ndet : nonzeros / (int)KL_OPTIME_ROW, 1),
+            .scale = direct ? size.connected[g] / kl_optime_connected((int64_t)fmin(ndet, 1e12)) : 1,
+            .n = ndet,
+            .products = (double)(KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot),
+            .bytes = size.vector_bytes[g] + (direct ? 0 : 12 * nonzeros)};
+    }
+out:
+    return st;
+}
+
+static kl_status open_exec(kl_cirun *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t n = 0;
+    kl_work work[MOST_WORK];
+    const int asks = kl_placement_automatic(x->o);
+    if (asks) KL_TRY(find_work(x, &n, work, err));
+    KL_TRY(kl_task_exec_work(x->o, n, asks ? work : NULL, &x->ex, err));
+out:
+    return st;
+}
+
 kl_status kl_cirun_begin(kl_cirun *x, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -246,7 +283,7 @@ kl_status kl_cirun_begin(kl_cirun *x, kl_err *err)
         KL_TRY(kl_fail(err, KL_EINPUT,
                        "--resume: the integrals in %.300s are not those that %.300s was begun with", o->file,
                        o->resume));
-    KL_TRY(kl_task_exec(o, &x->ex, err));
+    KL_TRY(open_exec(x, err));
     x->opts.nthread = x->ex->nthread;
 out:
     return st;

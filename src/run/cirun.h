@@ -7,6 +7,7 @@
 #include "run/keepfile.h"
 #include "run/options.h"
 #include "run/pace.h"
+#include "run/placement.h"
 
 typedef struct kl_cirun {
     const kl_options *o;   /* borrowed, as are those below */

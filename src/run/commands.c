@@ -62,8 +62,9 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "Example:\n"
      "  kronlat explain hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 2048 "
      "--exec offload\n\n"
-     "Shapes are those of the middle bond, or with --method ed of the sector. Nothing is solved: a list is "
-     "taken apart as it would be before a run."},
+     "Shapes are those of the middle bond, or with --method ed of the sector, with --method ci of the largest "
+     "irrep. Nothing is solved: a list is taken apart as it would be before a run. Under --exec auto it says "
+     "how long the tune table expects all products to take on each executor."},
     {"growth", KL_SUBJECT_MODEL, "MODEL",
      "Infinite-lattice DMRG on its own, with a report in the form of nemes2014, Table 5 and Figs. 1-2.",
      "Example: 14 iterations from 4 to 30 sites:\n"
@@ -125,6 +126,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"plan --method ed", KL_SUBJECT_MODEL, "MODEL", "Say what exact diagonalization would need.", NULL},
     {"explain --method ed", KL_SUBJECT_MODEL, "MODEL",
      "Say which executor and kernel each operation of exact diagonalization takes.", NULL},
+    {"explain --method ci", KL_SUBJECT_FILE, "FCIDUMP",
+     "Say which executor and kernel each operation of configuration interaction takes.", NULL},
     {"dmrg FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP", "Find low states of a molecule by DMRG.", NULL},
     {"plan FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP", "Say what DMRG of a molecule would need.", NULL},
     {"explain FCIDUMP", KL_SUBJECT_FILE, "FCIDUMP",

@@ -1,5 +1,6 @@
 /* Measurements on states of exact diagonalization. What the model's tables have is compiled like a
-   Hamiltonian and applied to the state; strings, products and other operators act on it state by state.
+   Hamiltonian and applied to the state; strings, products and other operators act on the halves of the
+   lattice.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/edmeasure.h"
 
@@ -176,21 +177,25 @@ static kl_qn shift_of(const kl_model *m, const kl_site_op *a, const kl_site_op *
     return b ? kl_qn_add(m, shift, kl_qn_of(m, b->shift)) : shift;
 }
 
-/* A state, on the executor and, where something needs it there, on the host. */
+/* A state, on the executor and, where something needs it so, across the cut that halves the lattice. */
 typedef struct scene {
     const kl_task *t;
     const kl_ed *ed;
     kl_dptr x;
-    double *host; /* [n] */
+    kl_ed_cut *cut;
 } scene;
 
-static kl_status on_host(scene *s, kl_err *err)
+static kl_status cut_state(scene *s, kl_err *err)
 {
     kl_status st = KL_OK;
-    if (s->host) return KL_OK;
-    KL_TRY(kl_alloc(&s->host, s->ed->op.n, KL_MEM_VECTOR, err));
-    KL_TRY(s->t->ex->vt.download(s->t->ex, s->host, s->x, s->ed->op.n, err));
+    kl_exec *const ex = s->t->ex;
+    double *whole = NULL;
+    if (s->cut) return KL_OK;
+    KL_TRY(kl_alloc(&whole, kl_linop_all(&s->ed->op), KL_MEM_VECTOR, err));
+    KL_TRY(kl_ranks_download(ex, s->ed->begin, s->ed->op.n, s->x, whole, err));
+    KL_TRY(kl_ed_cut_create(s->t->terms, s->ed->space, whole, ex->nthread, &s->cut, err));
 out:
+    kl_free(&whole);
     return st;
 }
 
@@ -220,8 +225,8 @@ static kl_status product(scene *s, int n, const int *site, kl_siteop *const *op,
         f[count].a = (i < n ? op[i] : between)->mat[t->terms->type[pos] - t->model->type];
         if (!f[count++].a) goto out; /* a site without that operator */
     }
-    KL_TRY(on_host(s, err));
-    KL_TRY(kl_ed_product(s->ed->space, s->host, count, f, t->ex->nthread, value, err));
+    KL_TRY(cut_state(s, err));
+    KL_TRY(kl_ed_product(s->cut, count, f, t->ex->nthread, value, err));
 out:
     kl_free(&f);
     return st;
@@ -280,51 +285,31 @@ out:
 }
 
 /* Von Neumann entropy of the sites before the cut that halves the lattice best, in natural units. */
-static kl_status entropy(const kl_task *t, const kl_ed *ed, kl_dptr x, double *value, kl_err *err)
+static kl_status entropy(scene *sc, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_bipartition *cut = NULL;
-    double *from = NULL, *to = NULL, *s = NULL;
-    int *state = NULL;
-    KL_TRY(kl_bipartition_create(t->terms, ed->space->target, KL_BIPARTITION_SITES, &cut, err));
-    KL_TRY(kl_alloc(&from, kl_linop_all(&ed->op), KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&state, t->terms->nsite, KL_MEM_WORK, err));
-    KL_TRY(kl_ranks_download(t->ex, ed->begin, ed->op.n, x, from, err));
-    double norm2 = 0.0;
+    double *copy = NULL, *s = NULL, norm2 = 0.0;
+    KL_TRY(cut_state(sc, err));
+    const kl_ed_cut *const c = sc->cut;
     *value = 0.0;
-    int64_t largest = 0;
-    for (int b = 0; b < cut->nblock; b++) {
-        const int64_t nl = cut->left.begin[b + 1] - cut->left.begin[b],
-                      nr = cut->right.begin[cut->right_sec[b] + 1] - cut->right.begin[cut->right_sec[b]];
-        if (nl * nr > largest) largest = nl * nr;
-    }
-    KL_TRY(kl_alloc(&to, largest, KL_MEM_WORK, err));
-    for (int b = 0; b < cut->nblock; b++) {
-        const int64_t nl = cut->left.begin[b + 1] - cut->left.begin[b],
-                      nr = cut->right.begin[cut->right_sec[b] + 1] - cut->right.begin[cut->right_sec[b]];
-        const int64_t k = nl < nr ? nl : nr, width = (nr + KL_KRON_LANES - 1) / KL_KRON_LANES * KL_KRON_LANES;
-        for (int64_t p = cut->off[b]; p < cut->off[b] + nl * width; p++) {
-            int sign;
-            if (!kl_bipartition_unrank(cut, p, state)) continue;
-            const int64_t q = kl_bipartition_rank(ed->space, state, &sign), at = p - cut->off[b];
-            to[at / KL_KRON_LANES % nl +
-               (at / KL_KRON_LANES / nl * KL_KRON_LANES + at % KL_KRON_LANES) * nl] = sign * from[q];
-        }
+    for (int b = 0; b < c->h->nblock; b++) {
+        const int64_t size = c->off[b + 1] - c->off[b], nr = c->column[b + 1] - c->column[b], nl = size / nr,
+                      k = nl < nr ? nl : nr;
+        KL_TRY(kl_alloc(&copy, size, KL_MEM_WORK, err));
         KL_TRY(kl_alloc(&s, k, KL_MEM_WORK, err));
-        KL_TRY(kl_dense_svd((int)nl, (int)nr, to, (int)nl, s, NULL, 1, NULL, 1, err));
+        memcpy(copy, c->x + c->off[b], (size_t)size * sizeof *copy);
+        KL_TRY(kl_dense_svd((int)nl, (int)nr, copy, (int)nl, s, NULL, 1, NULL, 1, err));
         for (int64_t i = 0; i < k; i++) {
             norm2 += s[i] * s[i];
             if (s[i] > 0.0) *value -= s[i] * s[i] * log(s[i] * s[i]);
         }
+        kl_free(&copy);
         kl_free(&s);
     }
     *value = *value / norm2 + log(norm2);
 out:
-    kl_bipartition_destroy(&cut);
-    kl_free(&from);
-    kl_free(&to);
+    kl_free(&copy);
     kl_free(&s);
-    kl_free(&state);
     return st;
 }
 
@@ -391,12 +376,12 @@ static kl_status populations(scene *s, double *v, kl_err *err)
     double *a = NULL;
     for (int i = 0; i < t->lat->nsite; i++) {
         const int pos = t->lat->position[i], dim = t->terms->type[pos]->dim;
-        KL_TRY(on_host(s, err));
+        KL_TRY(cut_state(s, err));
         for (int k = 0; k < dim; k++) {
             KL_TRY(kl_alloc(&a, dim * dim, KL_MEM_WORK, err));
             a[k * (dim + 1)] = 1;
             const kl_ed_factor f = {pos, a};
-            KL_TRY(kl_ed_product(s->ed->space, s->host, 1, &f, t->ex->nthread, &v[i * most + k], err));
+            KL_TRY(kl_ed_product(s->cut, 1, &f, t->ex->nthread, &v[i * most + k], err));
             kl_free(&a);
         }
     }
@@ -442,16 +427,16 @@ static kl_status measure_many(const scene *first, int64_t ldx, const request *q,
     KL_TRY(kl_alloc(&mean, 2 * n, KL_MEM_WORK, err));
     for (int s = 0; s < many; s++) {
         now.x = kl_dptr_at(first->x, s * ldx);
-        now.host = NULL;
+        now.cut = NULL;
         for (int o = 0; o < 2 && connected; o++) KL_TRY(locals(&now, q, o, one + o * n, err));
-        kl_free(&now.host);
+        kl_ed_cut_destroy(&now.cut);
         for (int i = 0; i < 2 * n; i++) mean[i] += one[i] / many;
         for (int64_t e = 0; e < m->n; e++)
             m->value[e] += (each[s].value[e] + (connected ? one[e / n] * one[n + e % n] : 0.0)) / many;
     }
     for (int64_t e = 0; e < m->n && connected; e++) m->value[e] -= mean[e / n] * mean[n + e % n];
 out:
-    kl_free(&now.host);
+    kl_ed_cut_destroy(&now.cut);
     kl_free(&one);
     kl_free(&mean);
     return st;
@@ -464,7 +449,7 @@ static kl_status measure_one(scene *s, const request *q, double *v, kl_err *err)
     double *one = NULL;
     const int n = s->t->lat->nsite;
     switch (r->kind) {
-    case KL_REQUEST_ENTROPY: return entropy(s->t, s->ed, s->x, v, err);
+    case KL_REQUEST_ENTROPY: return entropy(s, v, err);
     case KL_REQUEST_STRUCTURE: return structure(s, q, v, err);
     case KL_REQUEST_LOCAL: return locals(s, q, 0, v, err);
     case KL_REQUEST_CORR:
@@ -547,12 +532,12 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
             now.x = kl_dptr_at(x, k < r->nstate ? k * ldx : 0);
             if (k < r->nstate) KL_TRY(measure_one(&now, &q, m->value, err));
             else KL_TRY(measure_many(&now, ldx, &q, many, &all[first], m, err));
-            kl_free(&now.host);
+            kl_ed_cut_destroy(&now.cut);
         }
         request_clear(t->model, &q);
     }
 out:
-    kl_free(&now.host);
+    kl_ed_cut_destroy(&now.cut);
     request_clear(t->model, &q);
     return st;
 }

@@ -372,6 +372,61 @@ out:
 
 /* ---------------------------------------------------------------- before a run */
 
+/* Products with H in a sector, about: what runs were seen to take. */
+static double products(const kl_options *o, const kl_ed_plan *p, int nstate)
+{
+    const double lanczos = 100, block = 60, levels = 200, some_samples = 20, some_steps = 100;
+    const double steps = o->steps > 0 ? (double)o->steps : o->temperatures != NULL ? some_steps : levels;
+    if (o->temperatures != NULL)
+        return (o->samples > 0 ? (double)o->samples : some_samples) * fmin(steps, p->size.dim);
+    if (p->solver == KL_ED_FULL) return 0;
+    const double states = nstate == 1 ? lanczos : block * (nstate + (int)KL_ED_GUARDS);
+    return states + (double)o->spectral.n * fmin(steps, p->size.dim);
+}
+
+/* What the sectors of t come to: [*n], to be freed. */
+static kl_status find_work(const kl_task *t, int64_t *n, kl_work **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_options *const o = t->o;
+    const int stored = o->store != NULL && strcmp(o->store, "matrix") == 0;
+    kl_qn *sector = NULL;
+    kl_ed_opts opts;
+    kl_ed_plan p;
+    *n = 1;
+    kl_edrun_opts(t, &opts);
+    if (o->temperatures != NULL) opts = (kl_ed_opts){.solver = KL_ED_LANCZOS, .nstate = 1};
+    if (t->scanning) KL_TRY(kl_task_sectors(t, n, &sector, err));
+    KL_TRY(kl_alloc(out, *n, KL_MEM_MISC, err));
+    for (int64_t i = 0; i < *n; i++) {
+        kl_work *const w = &(*out)[i];
+        KL_TRY(kl_ed_make_plan(t->terms, sector != NULL ? sector[i] : t->target, kl_edrun_form(o), &opts, 1,
+                               &p, err));
+        const double nonzeros = stored ? p.size.n * p.row_nonzeros : 0;
+        *w = (kl_work){.what = stored ? KL_TIMED_SPMV : KL_TIMED_KRON,
+                       .size = fmax(stored ? nonzeros / (int)KL_OPTIME_ROW : p.size.n, 1),
+                       .scale = stored ? 1 : p.slower,
+                       .n = fmax(p.size.n, 1),
+                       .products = products(o, &p, opts.nstate),
+                       .bytes = p.vector_bytes * p.nvector + p.table_bytes + 12 * nonzeros};
+    }
+out:
+    kl_free(&sector);
+    return st;
+}
+
+kl_status kl_edrun_exec(kl_task *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t n = 0;
+    kl_work *work = NULL;
+    if (kl_placement_automatic(t->o)) KL_TRY(find_work(t, &n, &work, err));
+    KL_TRY(kl_task_exec_work(t->o, n, work, &t->ex, err));
+out:
+    kl_free(&work);
+    return st;
+}
+
 kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, kl_result **done, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -396,7 +451,7 @@ kl_status kl_edrun_open(kl_options *o, const kl_task_given *given, kl_task **t, 
     KL_TRY(kl_edmeasure_check(*t, o->measure.n, o->measure.text, err));
     for (int i = 0; i < o->spectral.n; i++) KL_TRY(kl_edprobe_check(*t, o->spectral.text[i], err));
     KL_TRY(kl_task_charges(*t, err));
-    KL_TRY(kl_task_exec(o, &(*t)->ex, err));
+    KL_TRY(kl_edrun_exec(*t, err));
     if (kl_edrun_writes(o) && kl_ranks_first((*t)->ex)) KL_TRY(kl_checked_probe(o->output, err));
     if (*done)
         KL_TRY(kl_result_match(o->resume, *done, (*t)->model, (*t)->lat, (*t)->params, (*t)->target,

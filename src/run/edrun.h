@@ -14,6 +14,9 @@ void kl_edrun_opts(const kl_task *t, kl_ed_opts *out);
 kl_status kl_edrun_operator(const kl_task *t, kl_qn target, const kl_ed_opts *opts, kl_ed **ed,
                             kl_err *err) KL_MUST_CHECK;
 
+/* Opens t->ex, which is asked for, or where the products with H of all sectors are made first. */
+kl_status kl_edrun_exec(kl_task *t, kl_err *err) KL_MUST_CHECK;
+
 /* Reads what --resume names, whose options o takes over; checks everything that can be checked before work
    begins; makes the task, its executor opened. given: as for kl_task_create_given. *done: NULL without
    --resume. */

@@ -7,6 +7,10 @@
 #include "base/par.h"
 #include "base/prof.h"
 #include "base/random.h"
+#include "chem/fcidump.h"
+#include "ci/ci.h"
+#include "ci/sigma.h"
+#include "ed/ed.h"
 #include "record/record.h"
 #include "exec/baselines.h"
 #include "exec/spmv.h"
@@ -17,20 +21,20 @@
 #include <string.h>
 
 /* ORDER KL_TIMED */
-const char *const kl_timed_name[KL_NTIMED] = {
-    "copy",       "axpy",        "V^T x, 20 columns", "V y, 20 columns", "10 products of 6 vectors",
-    "sparse A x", "64 products", "8 eigenproblems",   "2 sweeps of DMRG"};
+const char *const kl_timed_name[KL_NTIMED] = {"copy",
+                                              "axpy",
+                                              "V^T x, 20 columns",
+                                              "V y, 20 columns",
+                                              "10 products of 6 vectors",
+                                              "sparse A x",
+                                              "64 products",
+                                              "8 eigenproblems",
+                                              "2 sweeps of DMRG",
+                                              "H x, ED",
+                                              "H x, full CI",
+                                              "sparse A brought"};
 
-enum {
-    WIDTH = 20,
-    FUSED = 6,
-    FUSED_PAIRS = 10,
-    NPRODUCT = 64,
-    NMATRIX = 8,
-    ROW = 60,
-    RUNS = 7,
-    LONG_RUNS = 3
-};
+enum { WIDTH = 20, FUSED = 6, FUSED_PAIRS = 10, NPRODUCT = 64, NMATRIX = 8, RUNS = 7, LONG_RUNS = 3 };
 #define LONG 0.1 /* seconds: of what takes longer, fewer runs will do */
 
 static const int fused_pair[FUSED_PAIRS][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 1},
@@ -45,8 +49,11 @@ struct kl_optime {
     double *in, *want;   /* [nin]; [nout + nsum] */
     double factor[WIDTH];
     kl_spmat *matrix;
-    kl_options *options; /* of a sweep */
+    kl_options *options; /* of a sweep, and of a sector */
     kl_task *task;
+    kl_fcidump *integrals;
+    kl_detspace *space;
+    kl_slater *slater;
     double bytes, flop;
 };
 
@@ -58,6 +65,8 @@ typedef struct place {
     kl_dptr in, out;
     kl_batch list;
     kl_spmv *spmv;
+    kl_ed *ed;
+    kl_sigma *sigma;
     double sum[NMATRIX * 4096];
 } place;
 
@@ -72,15 +81,19 @@ void kl_optime_destroy(kl_optime **po)
     kl_spmat_destroy(&o->matrix);
     kl_task_destroy(&o->task);
     kl_options_destroy(&o->options);
+    kl_slater_destroy(&o->slater);
+    kl_detspace_destroy(&o->space);
+    kl_fcidump_destroy(&o->integrals);
     kl_free(&o->in);
     kl_free(&o->want);
     kl_free(po);
 }
 
-static kl_status make_matrix(kl_optime *o, uint64_t *seed, kl_err *err)
+/* n rows of `each` elements. */
+static kl_status make_matrix(int64_t n, int64_t each, uint64_t *seed, kl_spmat **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int64_t n = o->size, each = n < ROW ? n : ROW, step = n / each;
+    const int64_t step = n / each;
     int64_t *off = NULL;
     uint32_t *column = NULL;
     double *value = NULL;
@@ -96,7 +109,7 @@ static kl_status make_matrix(kl_optime *o, uint64_t *seed, kl_err *err)
         }
     }
     off[n] = n * each;
-    KL_TRY(kl_spmat_take_csr(n, n, 0, &off, &column, &value, &o->matrix, err));
+    KL_TRY(kl_spmat_take_csr(n, n, 0, &off, &column, &value, out, err));
 out:
     kl_free(&off);
     kl_free(&column);
@@ -229,17 +242,80 @@ out:
     return st;
 }
 
-static kl_status make_chain(kl_optime *o, kl_err *err)
+/* Sites, or orbitals, at half filling that have so many states of equal numbers of both spins. */
+static int half_filled(int64_t size)
 {
-    static const char *const option[][2] = {
-        {"model", "hubbard"}, {"sites", "20"}, {"p", "U=4"}, {"charge", "N_up=10"}, {"charge", "N_dn=10"}};
+    double half = 1; /* states of one spin: n over n / 2 */
+    int n = 0;
+    while (half * half < (double)size) {
+        n += 2;
+        half *= 4.0 * (n - 1) / n;
+    }
+    return n;
+}
+
+/* Of the sweep, and of the sector. */
+static kl_status make_chain(kl_optime *o, int nsite, kl_err *err)
+{
+    char sites[24], up[24], dn[24];
+    const char *const option[][2] = {
+        {"model", "hubbard"}, {"sites", sites}, {"p", "U=4"}, {"charge", up}, {"charge", dn}};
     kl_status st = KL_OK;
+    snprintf(sites, sizeof sites, "%d", nsite);
+    snprintf(up, sizeof up, "N_up=%d", nsite / 2);
+    snprintf(dn, sizeof dn, "N_dn=%d", nsite / 2);
     KL_TRY(kl_options_create(KL_CMD_DMRG, &o->options, err));
     for (size_t k = 0; k < sizeof option / sizeof *option; k++)
         KL_TRY(kl_options_set(o->options, "tune", option[k][0], option[k][1], err));
     KL_TRY(kl_task_create(o->options, 0, &o->task, err));
     KL_TRY(kl_task_charges(o->task, err));
     KL_TRY(kl_task_aim(o->task, o->task->target, err));
+out:
+    return st;
+}
+
+static kl_status make_sector(kl_optime *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bipartition_size size;
+    KL_TRY(make_chain(o, half_filled(o->size), err));
+    KL_TRY(kl_bipartition_measure(o->task->terms, o->task->target, KL_BIPARTITION_AUTO, &size, err));
+    o->nin = o->nout = (int64_t)size.n;
+    o->bytes = 16 * size.n;
+out:
+    return st;
+}
+
+double kl_optime_connected(int64_t size)
+{
+    const int n = half_filled(size);
+    return kl_ci_connected(n, n / 2, n / 2);
+}
+
+/* Random integrals do: products take no notice of them. */
+static kl_status make_molecule(kl_optime *o, uint64_t *seed, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = half_filled(o->size);
+    kl_fcidump *f = NULL;
+    KL_TRY(kl_alloc(&o->integrals, 1, KL_MEM_MISC, err));
+    f = o->integrals;
+    f->norb = f->nelec = n, f->nirrep = 1, f->npair = kl_pair(n, 0);
+    KL_TRY(kl_alloc(&f->irrep, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&f->h[0], (int64_t)n * n, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&f->eri[0], f->npair * f->npair, KL_MEM_MATRIX, err));
+    f->h[1] = f->h[0], f->eri[1] = f->eri[2] = f->eri[0];
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q <= p; q++) f->h[0][p * n + q] = f->h[0][q * n + p] = kl_random_uniform(seed);
+    for (int64_t i = 0; i < f->npair; i++)
+        for (int64_t j = 0; j <= i; j++)
+            f->eri[0][i * f->npair + j] = f->eri[0][j * f->npair + i] = 0.1 * kl_random_uniform(seed);
+    const kl_det_spec spec = {
+        .norb = n, .nalpha = n / 2, .nbeta = n / 2, .nirrep = 1, .irrep = f->irrep, .full = 1};
+    KL_TRY(kl_detspace_create(&spec, o->host->nthread, &o->space, err));
+    KL_TRY(kl_slater_create(f, o->space, o->host->nthread, &o->slater, err));
+    o->nin = o->nout = o->space->n;
+    o->bytes = 16.0 * (double)o->space->n;
 out:
     return st;
 }
@@ -271,11 +347,18 @@ static kl_status open_place(place *p, kl_err *err)
     KL_TRY(ex->vt.alloc(ex, o->nout + 1, &p->out, err));
     KL_TRY(ex->vt.upload(ex, p->in, o->in, o->nin, err));
     ex->vt.fill(ex, o->nout + 1, 0.0, p->out);
-    if (o->what == KL_TIMED_SPMV) {
+    if (o->what == KL_TIMED_SPMV || o->what == KL_TIMED_BRING) {
         if (!ex->vt.spmv_apply) KL_TRY(kl_fail(err, KL_EABSENT, "%s has no sparse products", ex->name));
+    }
+    if (o->what == KL_TIMED_SPMV) {
         KL_TRY(kl_spmv_create_way(ex, o->matrix, p->library ? KL_SPWAY_CUSPARSE : KL_SPWAY_AUTO, 0, &p->spmv,
                                   err));
     }
+    if (o->what == KL_TIMED_KRON) {
+        KL_TRY(kl_ed_create(o->task->terms, o->task->target, KL_BIPARTITION_AUTO, ex, &p->ed, err));
+        KL_TRY(kl_ed_random(p->ed, 4242, p->in, err)); /* ends of tiles hold no state, and stay 0 */
+    }
+    if (o->what == KL_TIMED_SIGMA) KL_TRY(kl_sigma_create(ex, o->slater, &p->sigma, err));
     if (o->what == KL_TIMED_LIST) {
         KL_TRY(make_list(o, &p->list, err));
         p->list.base[KL_AT_LEFT] = kl_dptr_at(p->in, o->nin / 2);
@@ -293,6 +376,8 @@ static void close_place(place *p)
     if (p->list.prepared) p->ex->vt.batch_release(p->ex, &p->list);
     kl_batch_clear(&p->list);
     kl_spmv_destroy(&p->spmv);
+    kl_sigma_destroy(&p->sigma);
+    kl_ed_destroy(&p->ed);
     p->ex->vt.release(p->ex, &p->in);
     p->ex->vt.release(p->ex, &p->out);
 }
@@ -320,6 +405,13 @@ static kl_status once(place *p, kl_err *err)
     case KL_TIMED_SPMV: st = kl_spmv_apply(p->spmv, 1, p->in, o->size, p->out, o->size, err); break;
     case KL_TIMED_LIST: st = ex->vt.batch_apply(ex, &p->list, p->in, p->out, err); break;
     case KL_TIMED_SWEEP: return one_sweep(p, err);
+    case KL_TIMED_KRON: st = p->ed->op.apply(&p->ed->op, 1, p->in, o->nin, p->out, o->nout, err); break;
+    case KL_TIMED_SIGMA: st = kl_sigma_apply(p->sigma, 1, p->in, o->nin, p->out, o->nout, err); break;
+    case KL_TIMED_BRING:
+        kl_spmv_destroy(&p->spmv);
+        st = kl_spmv_create(ex, o->matrix, 1, &p->spmv, err);
+        if (st == KL_OK) st = kl_spmv_apply(p->spmv, 1, p->in, o->size, p->out, o->size, err);
+        break;
     default: {
         int n[NMATRIX];
         int64_t off[NMATRIX];
@@ -471,14 +563,21 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
         o->nin = FUSED * o->ld, o->nsum = FUSED_PAIRS, o->bytes = 8 * n * (double)FUSED,
         o->flop = 2 * n * (double)FUSED_PAIRS;
         break;
-    case KL_TIMED_SPMV: o->nin = o->nout = size; break;
+    case KL_TIMED_SPMV:
+    case KL_TIMED_BRING: o->nin = o->nout = size; break;
     case KL_TIMED_LIST:
         o->nin = 2 * NPRODUCT * square, o->nout = NPRODUCT * square,
         o->flop = 2 * n * n * n * (double)NPRODUCT;
         break;
-    case KL_TIMED_SWEEP: o->nsum = 1; break;
+    case KL_TIMED_SWEEP:
+        o->nsum = 1;
+        st = make_chain(o, 20, err);
+        break;
+    case KL_TIMED_KRON: st = make_sector(o, err); break;
+    case KL_TIMED_SIGMA: st = make_molecule(o, &seed, err); break;
     default: o->nin = NMATRIX * size * size, o->nsum = (int)(NMATRIX * size);
     }
+    KL_TRY(st);
     if (what == KL_TIMED_EIGEN && size > 4096) {
         st = kl_fail(err, KL_EINPUT, "eigenproblems of %lld rows; at most 4096 are timed", (long long)size);
         goto out;
@@ -492,11 +591,10 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
             memcpy(o->in + i * size * size, o->in, (size_t)(size * size) * sizeof *o->in);
     } else
         for (int64_t i = 0; i < o->nin; i++) o->in[i] = kl_random_uniform(&seed);
-    if (what == KL_TIMED_SWEEP) KL_TRY(make_chain(o, err));
-    if (what == KL_TIMED_SPMV) {
-        KL_TRY(make_matrix(o, &seed, err));
+    if (what == KL_TIMED_SPMV || what == KL_TIMED_BRING) {
+        KL_TRY(make_matrix(size, size < KL_OPTIME_ROW ? size : KL_OPTIME_ROW, &seed, &o->matrix, err));
         o->bytes = (double)kl_spmv_bytes(o->matrix, 1);
-        o->flop = 2 * n * fmin(n, (double)ROW);
+        o->flop = 2 * n * fmin(n, (int)KL_OPTIME_ROW);
     }
     KL_TRY(kl_alloc(&p, 1, KL_MEM_WORK, err));
     p->o = o, p->ex = host;
@@ -510,5 +608,50 @@ out:
     kl_free(&work);
     if (st != KL_OK) kl_optime_destroy(&o);
     *out = o;
+    return st;
+}
+
+/* Median seconds of a product by a way, and of one core to lay the matrix out and bring it there. */
+static kl_status time_way(kl_exec *ex, const kl_spmat *m, kl_spway way, kl_dptr x, double *apply,
+                          double *prepare, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_spmv *s = NULL;
+    double t[RUNS], last;
+    const kl_dptr y = kl_dptr_at(x, m->ncol);
+    KL_TRY(kl_spmv_create_way(ex, m, way, 0, &s, err));
+    *prepare = s->seconds;
+    for (int r = -1; r < RUNS; r++) {
+        const int64_t start = kl_prof_clock();
+        KL_TRY(kl_spmv_apply(s, 1, x, m->ncol, y, m->nrow, err));
+        KL_TRY(ex->vt.download(ex, &last, y, 1, err));
+        if (r >= 0) t[r] = 1e-9 * (double)(kl_prof_clock() - start);
+    }
+    qsort(t, RUNS, sizeof *t, by_time);
+    *apply = t[RUNS / 2];
+out:
+    kl_spmv_destroy(&s);
+    return st;
+}
+
+kl_status kl_optime_layout(kl_exec *ex, int longer, int quick, kl_layout_cost *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_spmat *m = NULL;
+    kl_dptr x = {0};
+    uint64_t seed = 4242;
+    double stored, apply, there, laid_out;
+    const int64_t n = longer ? 32768 : 500000, part = quick ? 8 : 1;
+    KL_TRY(make_matrix(n / part, longer ? 512 : KL_OPTIME_ROW, &seed, &m, err));
+    KL_TRY(ex->vt.alloc(ex, m->ncol + m->nrow, &x, err));
+    ex->vt.fill(ex, m->ncol, 1.0, x);
+    KL_TRY(time_way(ex, m, KL_SPWAY_WARP, x, &stored, &there, err));
+    KL_TRY(time_way(ex, m, longer ? KL_SPWAY_PACKED : KL_SPWAY_TILES, x, &apply, &laid_out, err));
+    const double each = 1e12 / (double)m->nnz;
+    out->gain = (stored - apply) * each;
+    out->lay_out = fmax(laid_out - there, 1e-6) * each * ex->nthread;
+out:
+    ex->vt.release(ex, &x);
+    kl_spmat_destroy(&m);
     return st;
 }

@@ -20,9 +20,14 @@ typedef enum kl_timed {
     /* the first two sweeps of DMRG, Hubbard chain of 20 sites, three products with H a bond; size: states
        kept */
     KL_TIMED_SWEEP,
+    KL_TIMED_KRON, /* y = H x of exact diagonalization, Hubbard chain at half filling; size: its states */
+    KL_TIMED_SIGMA, /* y = H x of full CI without a matrix, half filling; size: determinants */
+    KL_TIMED_BRING, /* the matrix of KL_TIMED_SPMV brought there, as it is, and multiplied once */
     KL_NTIMED
 } kl_timed;
 extern const char *const kl_timed_name[KL_NTIMED];
+
+enum { KL_OPTIME_ROW = 60 }; /* elements of a row of KL_TIMED_SPMV */
 
 typedef struct kl_optime kl_optime;
 
@@ -36,6 +41,14 @@ void kl_optime_destroy(kl_optime **o);
    then by the device's clock, without launch and wait. */
 kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds, double *residual,
                         kl_err *err) KL_MUST_CHECK;
+
+/* What another layout of a sparse matrix of short rows, or of long ones, costs and gains on a device.
+   EABSENT: it has no other. quick: a smaller matrix, for tests. */
+kl_status kl_optime_layout(kl_exec *ex, int longer, int quick, kl_layout_cost *out,
+                           kl_err *err) KL_MUST_CHECK;
+
+/* Of KL_TIMED_SIGMA: determinants that one is connected with, as kl_ci_connected counts them. */
+double kl_optime_connected(int64_t size);
 
 double kl_optime_bytes(const kl_optime *o); /* that memory must move at least; 0: work is counted by flop */
 double kl_optime_flop(const kl_optime *o);

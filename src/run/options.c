@@ -283,8 +283,8 @@ kl_status kl_options_check(const kl_options *o, kl_err *err)
         if (o->given[i] && !(kl_option_table[i].commands & KL_BIT(command)))
             return kl_option_refuse(command, kl_command_name(command), "--", kl_option_table[i].name, err);
     const kl_subject subject = kl_command_table[command].subject;
-    if (command == KL_CMD_CI) KL_TRY(check_ci(o, err));
-    if (o->molecule && (o->model != NULL || o->file == NULL))
+    if (command == KL_CMD_CI || command == KL_CMD_EXPLAIN_CI) KL_TRY(check_ci(o, err));
+    if (o->molecule && command != KL_CMD_EXPLAIN_CI && (o->model != NULL || o->file == NULL))
         return o->model != NULL ? kl_fail(err, KL_EINPUT,
                                           "%s: model is '%.100s' and fcidump '%.100s'; one of them, not both",
                                           kl_command_name(o->command), o->model, o->file)

@@ -30,6 +30,7 @@ typedef enum kl_command {
     KL_NCMD,
     KL_CMD_PLAN_ED = KL_NCMD,
     KL_CMD_EXPLAIN_ED,
+    KL_CMD_EXPLAIN_CI,
     KL_CMD_DMRG_MOLECULE,
     KL_CMD_PLAN_MOLECULE,
     KL_CMD_EXPLAIN_MOLECULE,
@@ -100,7 +101,7 @@ typedef struct kl_options {
     int64_t boundary, slice, sigma, pspace;
     double residual, memory, device_memory, threshold;
     kl_text_list reference;
-    int half, density, plan, plot;
+    int half, density, two_body, plan, plot;
     int infinite, full_sectors;
     char *sweep_parameter;
 

@@ -24,10 +24,11 @@ enum {
 #define TENSORS (SWEEPS | PLANS)
 #define EXACTLY (B(ED) | B(PLAN_ED) | B(EXPLAIN_ED) | B(BENCH_ED))
 #define LATTICES ((TENSORS & ~INTEGRALS) | EXACTLY | B(BENCH_HX))
-#define MOLECULES (B(CI) | B(BENCH_CI))
+#define MOLECULES (B(CI) | B(EXPLAIN_CI) | B(BENCH_CI))
 #define STORES (B(ED) | B(CI))
 #define FILES (B(DMRG) | B(ED) | B(CI) | B(DMRG_MOLECULE))
-#define METHODS ((PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED))
+#define METHODS ((PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED) | B(EXPLAIN_CI))
+#define EXPLAINS (B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_CI))
 #define DEVICES (B(BENCH_OFFLOAD) | B(BENCH_CUDA))
 #define COMPARED (B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI))
 #define EXECS (LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS)
@@ -116,7 +117,7 @@ const kl_option_row kl_option_table[] = {
            "alpha less beta electrons (the file's MS2)"),
     NUMBER("electrons", 0, "N", SYSTEM | RARE, MOLECULES | INTEGRALS, electrons, INT, 1, 2000,
            "electrons, where the file's NELEC is not what is wanted"),
-    LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI), reference,
+    LIST("reference", 0, "OCC", SYSTEM | RARE, B(CI) | B(EXPLAIN_CI), reference,
          "determinant that excitations start from, 2 u d or 0 for each orbital: 2222ud00; once for each; "
          "lowest: the one of lowest energy (the file's own: its first orbitals)"),
     LIST("reference", 0, "OCC", SYSTEM | RARE, INTEGRALS, reference,
@@ -141,7 +142,7 @@ const kl_option_row kl_option_table[] = {
            "wanted relative error of the energy; m, sweeps, noise and tolerances follow from it (1e-9)"),
     NUMBER("accuracy", 0, "REL", ACCURACY, B(ED) | B(BENCH_ED), accuracy, REAL, 1e-14, 0.1,
            "wanted relative error of the energy (1e-10)"),
-    NUMBER("residual", 0, "R", ACCURACY, MOLECULES, residual, REAL, 1e-14, 1,
+    NUMBER("residual", 0, "R", ACCURACY, MOLECULES & ~B(EXPLAIN_CI), residual, REAL, 1e-14, 1,
            "wanted |H x - E x|, hartree; the energy's error goes with its square (1e-6)"),
     NUMBER("m", 'm', "M", ACCURACY, TENSORS | B(GROWTH) | B(BENCH_HX), m, INT, 1, 1000000,
            "keep at most M states (dmrg on a device: up to a sixteenth more, see --full-sectors)"),
@@ -157,7 +158,8 @@ const kl_option_row kl_option_table[] = {
            "keep at least M states where --discard would allow fewer"),
     NUMBER("max-sweeps", 0, "N", ACCURACY | RARE, SWEEPS, max_sweeps, INT, 1, 100000, "sweeps at most (100)"),
 
-    CHOICE("method", "NAME", RUN, METHODS, method, "dmrg|ed", "of which method (dmrg)"),
+    CHOICE("method", "NAME", RUN, METHODS & ~EXPLAINS, method, "dmrg|ed", "of which method (dmrg)"),
+    CHOICE("method", "NAME", RUN, EXPLAINS, method, "dmrg|ed|ci", "of which method (dmrg)"),
     LIST("measure", 0, "WHAT", RUN, B(DMRG) | B(MEASURE), measure,
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), "
          "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, spectrum, variance, ...; `kronlat "
@@ -189,6 +191,8 @@ const kl_option_row kl_option_table[] = {
     NUMBER("samples", 0, "R", RUN, B(ED), samples, INT, 1, 100000,
            "random states in each sector, which also make the error bars (20)"),
     FLAG("density", 0, RUN, B(CI), density, "one-body density matrices and natural occupations"),
+    FLAG("two-body", 0, RUN, B(DMRG_MOLECULE), two_body,
+         "two-body density matrices, too, by spin and of both, at the end"),
     FLAG("plan", 0, RUN, B(CI), plan,
          "only say what there is: determinants and singlet configuration state functions by level and irrep, "
          "memory"),
@@ -224,9 +228,10 @@ const kl_option_row kl_option_table[] = {
     /* as many as LAPACK diagonalizes (base/dense.c); what the vectors need is told where it is too much */
     NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 32766,
            "vectors in the eigensolver's basis (20)"),
-    CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI), store, "auto|matrix|direct",
+    CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI) | B(EXPLAIN_ED) | B(EXPLAIN_CI), store,
+           "auto|matrix|direct",
            "keep H as a matrix, or multiply directly (ci, auto: direct for full spaces; ed, auto: direct)"),
-    CHOICE("format", "NAME", RUN | RARE, STORES, format, "csr|ell|ellr|sell|sellr|hybrid",
+    CHOICE("format", "NAME", RUN | RARE, STORES | B(EXPLAIN_CI), format, "csr|ell|ellr|sell|sellr|hybrid",
            "of the stored matrix (csr)"),
     NUMBER("boundary", 0, "N", RUN | RARE, STORES, boundary, INT, 1, 1e9,
            "hybrid: non-zeros of each row that go to its ELL part (chosen)"),
@@ -235,7 +240,7 @@ const kl_option_row kl_option_table[] = {
            "sliced ELL: rows that are sorted by length together (1: none)"),
     FLAG("half", 0, RUN | RARE, STORES | B(BENCH_CI), half,
          "store one half of the symmetric matrix (csr and hybrid)"),
-    NUMBER("pspace", 0, "N", RUN | RARE, MOLECULES, pspace, INT, 1, 5000,
+    NUMBER("pspace", 0, "N", RUN | RARE, MOLECULES & ~B(EXPLAIN_CI), pspace, INT, 1, 5000,
            "determinants of the dense block that starts and preconditions the solver (about 130)"),
     TEXT("matrix", 0, "FILE", RUN | RARE, B(CI), matrix, FILE,
          "write the stored matrix in Matrix Market form (FILE-2 and so on for further irreps)"),
@@ -399,7 +404,9 @@ kl_command kl_command_of_molecule(kl_command command)
 
 kl_command kl_command_of(const kl_options *o)
 {
-    const int exact = o->method != NULL && strcmp(o->method, "ed") == 0;
+    const int exact = o->method != NULL && strcmp(o->method, "ed") == 0,
+              ci = o->method != NULL && strcmp(o->method, "ci") == 0;
+    if (ci && o->command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_CI;
     if (o->molecule) return kl_command_of_molecule(o->command);
     if (exact && o->command == KL_CMD_PLAN) return KL_CMD_PLAN_ED;
     if (exact && o->command == KL_CMD_EXPLAIN) return KL_CMD_EXPLAIN_ED;
@@ -410,7 +417,7 @@ kl_command_set kl_commands_of_help(kl_command command)
 {
     const kl_command molecule = kl_command_of_molecule(command);
     if (command == KL_CMD_PLAN) return B(PLAN) | B(PLAN_ED) | B(PLAN_MOLECULE);
-    if (command == KL_CMD_EXPLAIN) return B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_MOLECULE);
+    if (command == KL_CMD_EXPLAIN) return B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_CI) | B(EXPLAIN_MOLECULE);
     return KL_BIT(command) | KL_BIT(molecule);
 }
 
@@ -420,9 +427,12 @@ const char *kl_option_method_note(kl_command command, const kl_option_row *row)
                          exact = B(PLAN_ED) | B(EXPLAIN_ED);
     if (taken == all) return "";
     if ((taken & ~INTEGRALS) == 0) return "FCIDUMP: ";
+    if (taken == B(EXPLAIN_CI)) return "--method ci: ";
     if ((taken & ~exact) == 0) return "--method ed: ";
+    if ((taken & ~(exact | B(EXPLAIN_CI))) == 0) return "--method ed or ci: ";
+    if ((taken & ~(INTEGRALS | B(EXPLAIN_CI))) == 0) return "FCIDUMP, --method ci: ";
     if (taken == KL_BIT(command) && all & exact) return "--method dmrg: ";
-    if (taken & INTEGRALS) return "not --method ed: ";
+    if (taken & INTEGRALS) return command == KL_CMD_EXPLAIN ? "not --method ed or ci: " : "not --method ed: ";
     return "MODEL: ";
 }
 
@@ -433,6 +443,7 @@ static kl_command owner(kl_command command, const char *name)
     static const kl_command other[][2] = {
         {KL_CMD_PLAN, KL_CMD_PLAN_ED},         {KL_CMD_PLAN_ED, KL_CMD_PLAN},
         {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_ED},   {KL_CMD_EXPLAIN_ED, KL_CMD_EXPLAIN},
+        {KL_CMD_EXPLAIN_CI, KL_CMD_CI},        {KL_CMD_EXPLAIN, KL_CMD_EXPLAIN_CI},
         {KL_CMD_DMRG, KL_CMD_DMRG_MOLECULE},   {KL_CMD_DMRG_MOLECULE, KL_CMD_DMRG},
         {KL_CMD_PLAN_MOLECULE, KL_CMD_PLAN},   {KL_CMD_EXPLAIN_MOLECULE, KL_CMD_EXPLAIN},
         {KL_CMD_BENCH_HX, KL_CMD_BENCH_REPLAY}};

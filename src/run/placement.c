@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/placement.h"
 #include "base/mem.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,7 +70,7 @@ static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_
     device->nthread = p->host->nthread; /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = p->device_memory;
     kl_placement_eigen(&p->table, which, device);
-    if (which == CUDA) kl_tune_ways(&p->table, device);
+    kl_tune_ways(&p->table, device);
     return KL_OK;
 }
 
@@ -127,3 +128,110 @@ const char *kl_placement_name(kl_placement *p)
 }
 
 kl_exec *kl_placement_last(const kl_placement *p) { return p->device ? p->device : p->host; }
+
+/* ---------------------------------------------------------------- exact diagonalization, CI */
+
+void kl_work_seconds(const kl_tune *t, int64_t nwork, const kl_work *work, double seconds[KL_WORK_TIMES])
+{
+    for (int e = 0; e < KL_TUNE_NEXEC; e++) {
+        seconds[e] = e == 0 || t->opening[e] > 0 ? t->opening[e] : NAN;
+        for (int64_t i = 0; i < nwork; i++) {
+            const kl_work *const w = &work[i];
+            if (!(w->products > 0)) continue;
+            seconds[e] += w->products * (w->scale * kl_tune_seconds(t, w->what, w->size, e) +
+                                         kl_tune_seconds(t, KL_TIMED_FUSE, w->n, e));
+            if (w->what == KL_TIMED_SPMV) seconds[e] += kl_tune_seconds(t, KL_TIMED_BRING, w->size, e);
+        }
+    }
+}
+
+/* All that one part needs at a time. */
+static double most_bytes(int64_t nwork, const kl_work *work)
+{
+    double most = 0;
+    for (int64_t i = 0; i < nwork; i++) most = fmax(most, work[i].bytes);
+    return most;
+}
+
+/* The device, where it has the memory; NULL, p->why being the reason. measured: it has to be the table's. */
+static kl_exec *open_with_room(kl_placement *p, int which, double need, int measured)
+{
+    kl_err reason;
+    kl_exec *ex = NULL;
+    char a[32], b[32];
+    const kl_status st = measured        ? open_as_measured(p, which, &ex, &reason)
+                         : which == CUDA ? kl_exec_open_cuda(&ex, &reason)
+                                         : kl_exec_open_offload(0, &ex, &reason);
+    if (st != KL_OK) {
+        snprintf(p->why, sizeof p->why,
+                 "host: the tune table says %s, measured on '%.50s', and here is %.90s", kl_tune_exec[which],
+                 p->table.where[which], reason.text);
+        return NULL;
+    }
+    ex->most_bytes = p->device_memory;
+    const double room = (double)ex->vt.room(ex);
+    if (room >= need) return ex;
+    snprintf(p->why, sizeof p->why, "host: %s would be ahead, but has %s of the %s that are needed",
+             kl_tune_exec[which], kl_mem_text(room, a), kl_mem_text(need, b));
+    kl_exec_close(&ex);
+    return NULL;
+}
+
+static void say_times(kl_placement *p, int which, double products, const double *seconds)
+{
+    int used = snprintf(p->why, sizeof p->why, "%s: some %.3g products with H and what belongs to them take",
+                        kl_tune_exec[which], products);
+    for (int e = 0; e < KL_TUNE_NEXEC; e++)
+        if (isfinite(seconds[e]))
+            used += snprintf(p->why + used, sizeof p->why - (size_t)used, " %s %.3g s", kl_tune_exec[e],
+                             seconds[e]);
+    snprintf(p->why + used, sizeof p->why - (size_t)used, " by the tune table");
+}
+
+/* Where the times, or the memory, of the work say; NULL: the host. */
+static kl_exec *settle(kl_placement *p, int64_t nwork, const kl_work *work)
+{
+    const double need = most_bytes(nwork, work), has = kl_mem_machine_bytes();
+    double seconds[KL_TUNE_NEXEC], products = 0;
+    char a[32], b[32];
+    int best = 0;
+    for (int64_t i = 0; i < nwork; i++) products += work[i].products;
+    if (need > has) { /* no matter how long it takes */
+        for (int e = CUDA; e >= OFFLOAD; e--) {
+            kl_exec *const ex = open_with_room(p, e, need, 0);
+            if (!ex) continue;
+            ex->nthread = p->host->nthread;
+            kl_tune_ways(&p->table, ex);
+            snprintf(p->why, sizeof p->why, "%s: %s are needed, and the host has %s", kl_tune_exec[e],
+                     kl_mem_text(need, a), kl_mem_text(has, b));
+            return ex;
+        }
+        snprintf(p->why, sizeof p->why, "host: no device has the %s that are needed", kl_mem_text(need, a));
+        return NULL;
+    }
+    if (p->table.n == 0) return NULL; /* p->why says what became of the table */
+    if (!(products > 0)) {
+        snprintf(p->why, sizeof p->why, "host: all states of a small sector, by LAPACK");
+        return NULL;
+    }
+    kl_work_seconds(&p->table, nwork, work, seconds);
+    for (int e = 1; e < KL_TUNE_NEXEC; e++)
+        if (isfinite(seconds[e]) && isfinite(seconds[0]) && seconds[e] < seconds[best]) best = e;
+    say_times(p, best, products, seconds);
+    if (!isfinite(seconds[0]))
+        snprintf(p->why, sizeof p->why, "host: the tune table knows nothing of such products with H");
+    return best > 0 ? open_with_room(p, best, need, 1) : NULL;
+}
+
+kl_status kl_placement_work(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec *host,
+                            kl_exec **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_placement *p = NULL;
+    KL_TRY(kl_placement_create(o, host, &p, err));
+    *out = settle(p, nwork, work);
+    snprintf(*out ? (*out)->chosen : host->chosen, sizeof host->chosen, "%.199s", p->why);
+out:
+    kl_placement_destroy(&p);
+    return st;
+}

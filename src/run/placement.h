@@ -1,11 +1,27 @@
 /* Where --exec auto runs: small problems on the host, large ones on the device that the tune table says is
    faster from some size on. DMRG asks before every sweep, so that a run begins on the host and moves when it
-   keeps enough states; a device that no sweep asks for is never opened.
+   keeps enough states; a device that no sweep asks for is never opened. Exact diagonalization and
+   configuration interaction ask once, for all products that they are about to make.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PLACEMENT_H
 #define KL_PLACEMENT_H
 #include "run/options.h"
 #include "run/tune.h"
+
+/* Products with H that exact diagonalization or configuration interaction is about to make. */
+typedef struct kl_work {
+    kl_timed what;   /* KL_TIMED_KRON, KL_TIMED_SPMV or KL_TIMED_SIGMA */
+    double size;     /* as that is measured */
+    double scale;    /* what a product takes, of what was measured at that size */
+    double n;        /* numbers of a vector */
+    double products; /* about */
+    double bytes;    /* of vectors, tables and matrix, wherever they are */
+} kl_work;
+
+enum { KL_WORK_TIMES = KL_TUNE_NEXEC };
+/* Seconds of all of it on each executor, its opening and the way of the matrix included; NAN: not
+   measured. */
+void kl_work_seconds(const kl_tune *t, int64_t nwork, const kl_work *work, double seconds[KL_WORK_TIMES]);
 
 typedef struct kl_placement {
     kl_tune table;
@@ -31,6 +47,11 @@ kl_exec *kl_placement_at(void *placement, int m);
 /* Where it has run so far, in a word or two, and the executor that ran last. */
 const char *kl_placement_name(kl_placement *p);
 kl_exec *kl_placement_last(const kl_placement *p);
+
+/* Where all of nwork parts run, one after the other: where the tune table says that they are done first, of
+   those that have the memory. *out: a device, the caller's, or NULL: `host', whose `chosen' says why. */
+kl_status kl_placement_work(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec *host,
+                            kl_exec **out, kl_err *err) KL_MUST_CHECK;
 
 /* Times of eigenvectors on this device and on its host, of a table that was measured on it. */
 void kl_placement_eigen(const kl_tune *t, int which, kl_exec *device);

@@ -7,7 +7,7 @@
 #include "base/infile.h"
 #include "base/par.h"
 #include "comm/ranks.h"
-#include "run/placement.h"
+#include "run/optiontable.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -46,30 +46,36 @@ out:
     return st;
 }
 
-/* Of --exec auto, for what is not asked anew sweep by sweep: where a sweep of so many states runs. */
-static kl_status choose_exec(const kl_options *o, kl_exec **host, kl_exec **out, kl_err *err)
+/* Of --exec auto, for what is not asked anew sweep by sweep: where its products are done first, or a sweep of
+   so many states runs. *host NULL on return: it is *out. */
+static kl_status choose_exec(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec **host,
+                             kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_placement *p = NULL;
+    const kl_command command = kl_command_of(o);
     const int widest = kl_options_widest(o);
-    if (o->command == KL_CMD_ED || o->command == KL_CMD_CI || (o->method && !strcmp(o->method, "ed"))) {
-        snprintf(
-            (*host)->chosen, sizeof(*host)->chosen,
-            "host: the tune table is for DMRG; --exec cuda and --exec offload are there to be asked for");
-        goto out;
+    if (kl_comm_world() != NULL) {
+        snprintf((*host)->chosen, sizeof(*host)->chosen, "host: ranks share vectors there");
+    } else if (work != NULL) {
+        KL_TRY(kl_placement_work(o, nwork, work, *host, out, err));
+    } else if (command == KL_CMD_ED || command == KL_CMD_CI || command == KL_CMD_BENCH_ED ||
+               command == KL_CMD_BENCH_CI) {
+        snprintf((*host)->chosen, sizeof(*host)->chosen, "host: single products are made where one asks");
+    } else {
+        KL_TRY(kl_placement_create(o, *host, &p, err));
+        if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_placement_at(p, widest > 0 ? widest : 1024);
+        if (*out == p->device) p->device = NULL; /* the caller's now */
+        else *out = NULL;
+        snprintf((*host)->chosen, sizeof(*host)->chosen, "%.199s", p->why);
     }
-    KL_TRY(kl_placement_create(o, *host, &p, err));
-    if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_placement_at(p, widest > 0 ? widest : 1024);
-    if (*out == p->device) p->device = NULL; /* the caller's now */
-    else *out = NULL;
-    snprintf((*host)->chosen, sizeof(*host)->chosen, "%.199s", p->why);
 out:
     kl_placement_destroy(&p);
     if (!*out) *out = *host, *host = NULL;
     return st;
 }
 
-/* What the tune table, where there is one, says of --projection auto. */
+/* What the tune table, where there is one, says of --projection auto and of layouts of sparse matrices. */
 static kl_status measured_ways(kl_exec *device, kl_err *err)
 {
     kl_tune *t = NULL;
@@ -81,6 +87,12 @@ static kl_status measured_ways(kl_exec *device, kl_err *err)
 }
 
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
+{
+    return kl_task_exec_work(o, 0, NULL, out, err);
+}
+
+kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec **out,
+                            kl_err *err)
 {
     const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0,
               cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
@@ -97,7 +109,7 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     *out = NULL;
     if (!offload && !cuda) {
         KL_TRY(kl_exec_open_host(kl_task_threads(o), &host, err));
-        if (kl_placement_automatic(o)) KL_TRY(choose_exec(o, &host, out, err));
+        if (kl_placement_automatic(o)) KL_TRY(choose_exec(o, nwork, work, &host, out, err));
         else *out = host, host = NULL;
         goto out;
     }
@@ -107,7 +119,7 @@ kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err)
     device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
         if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
-    if (cuda && !o->projection) KL_TRY(measured_ways(device, err));
+    KL_TRY(measured_ways(device, err));
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:

@@ -4,6 +4,7 @@
 #ifndef KL_TASK_H
 #define KL_TASK_H
 #include "run/moleculetask.h"
+#include "run/placement.h"
 #include "model/tables.h"
 
 /* What a caller has in memory, in the place of what options would name. */
@@ -84,7 +85,11 @@ kl_status kl_task_model(const kl_options *o, kl_tables **out, kl_err *err) KL_MU
 /* The lattice alone; given may be NULL, nsite_only as in kl_task_create. */
 kl_status kl_task_lattice(const kl_options *o, const kl_task_given *given, int nsite_only, kl_lattice **out,
                           kl_err *err) KL_MUST_CHECK;
+/* For sweeps of DMRG, and for products one by one. */
 kl_status kl_task_exec(const kl_options *o, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* For exact diagonalization and configuration interaction, which say what is to be done. */
+kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec **out,
+                            kl_err *err) KL_MUST_CHECK;
 
 /* Opens t->ex for runs of DMRG: under --exec auto every sweep goes where it is faster. */
 kl_status kl_task_settle(kl_task *t, kl_err *err) KL_MUST_CHECK;

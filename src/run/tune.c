@@ -9,6 +9,7 @@
 #include "base/infile.h"
 #include "base/atomicfile.h"
 #include "record/record.h"
+#include "sparse/spmat.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -20,12 +21,16 @@
 const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
 
 /* One word an operation. ORDER KL_TIMED */
-static const char *const word[KL_NTIMED] = {"copy", "axpy", "dots",  "combine", "fuse",
-                                            "spmv", "list", "eigen", "sweep"};
+static const char *const word[KL_NTIMED] = {"copy", "axpy",  "dots",  "combine", "fuse",  "spmv",
+                                            "list", "eigen", "sweep", "kron",    "sigma", "bring"};
 
 /* The operation that is timed; KL_NOP: none alone. ORDER KL_TIMED */
-static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE,
-                                          KL_NOP,     KL_OP_BATCH, KL_NOP,     KL_NOP};
+static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS,  KL_OP_COMBINE,
+                                          KL_OP_FUSE, KL_OP_SPMV,  KL_OP_BATCH, KL_NOP,
+                                          KL_NOP,     KL_OP_KRON,  KL_OP_SIGMA, KL_NOP};
+
+/* Matrices whose layout was measured. */
+static const char *const row_length[2] = {"short-rows", "long-rows"};
 
 #define TABLE "tune-table"
 #define MOST_SIZE (INT64_C(1) << 50) /* of an operation; eight times as much is still a number */
@@ -115,6 +120,11 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
     for (int i = 0; i < t->nlist; i++)
         fprintf(f, "projection %s %lld %.6g\n", kl_projection_name[t->list[i].way],
                 (long long)t->list[i].size, t->list[i].seconds);
+    for (int e = 0; e < KL_TUNE_NEXEC; e++)
+        if (t->opening[e] > 0) fprintf(f, "opening %s %.6g\n", kl_tune_exec[e], t->opening[e]);
+    for (int i = 0; i < t->nlayout; i++)
+        fprintf(f, "layout %s %s %.6g %.6g\n", kl_tune_exec[t->layout[i].exec],
+                row_length[t->layout[i].longer], t->layout[i].cost.lay_out, t->layout[i].cost.gain);
     const int bad = ferror(f), closed = fclose(f);
     if (bad || closed != 0)
         KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
@@ -123,6 +133,83 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
 out:
     kl_atomic_drop(&partial);
     return st;
+}
+
+static kl_status refuse_line(const kl_tune *t, const char *line, int number, const char *wanted, kl_err *err)
+{
+    return kl_fail(err, KL_EABSENT, "%.300s:%d: '%.60s' is no %s: kronlat tune makes the table anew", t->path,
+                   number, line, wanted);
+}
+
+static int exec_named(const char *name)
+{
+    int e = 0;
+    while (e < KL_TUNE_NEXEC && strcmp(kl_tune_exec[e], name) != 0) e++;
+    return e;
+}
+
+static kl_status read_projection(kl_tune *t, const char *line, int number, kl_err *err)
+{
+    char what[16];
+    long long size;
+    kl_tune_list l = {.way = KL_PROJECTION_GROUPED};
+    if (t->nlist == KL_TUNE_MOST || sscanf(line, "projection %15s %lld %lf", what, &size, &l.seconds) != 3)
+        return refuse_line(t, line, number, "measurement", err);
+    while (l.way < KL_NPROJECTION && strcmp(kl_projection_name[l.way], what) != 0) l.way++;
+    if (l.way == KL_NPROJECTION || size < 1 || size > MOST_SIZE || !(l.seconds > 0))
+        return refuse_line(t, line, number, "projection with a size", err);
+    l.size = size;
+    t->list[t->nlist++] = l;
+    return KL_OK;
+}
+
+static kl_status read_opening(kl_tune *t, const char *line, int number, kl_err *err)
+{
+    char name[16];
+    double seconds;
+    if (sscanf(line, "opening %15s %lf", name, &seconds) != 2 || exec_named(name) == KL_TUNE_NEXEC ||
+        !(seconds > 0 && isfinite(seconds)))
+        return refuse_line(t, line, number, "executor with a time", err);
+    t->opening[exec_named(name)] = seconds;
+    return KL_OK;
+}
+
+static kl_status read_layout(kl_tune *t, const char *line, int number, kl_err *err)
+{
+    char name[16], length[16];
+    kl_tune_layout l = {0};
+    if (t->nlayout == 2 * KL_TUNE_NEXEC ||
+        sscanf(line, "layout %15s %15s %lf %lf", name, length, &l.cost.lay_out, &l.cost.gain) != 4)
+        return refuse_line(t, line, number, "measurement", err);
+    l.exec = exec_named(name);
+    l.longer = strcmp(length, row_length[1]) == 0;
+    if (l.exec == KL_TUNE_NEXEC || strcmp(length, row_length[l.longer]) != 0 ||
+        !(l.cost.lay_out > 0 && isfinite(l.cost.lay_out) && isfinite(l.cost.gain)))
+        return refuse_line(t, line, number, "layout with its times", err);
+    t->layout[t->nlayout++] = l;
+    return KL_OK;
+}
+
+/* A measurement, behind the lines of version and devices. */
+static kl_status read_line(kl_tune *t, const char *line, int number, kl_err *err)
+{
+    char what[16];
+    long long size;
+    int k = 0;
+    kl_tune_row r = {.line = number};
+    if (strncmp(line, "projection ", 11) == 0) return read_projection(t, line, number, err);
+    if (strncmp(line, "opening ", 8) == 0) return read_opening(t, line, number, err);
+    if (strncmp(line, "layout ", 7) == 0) return read_layout(t, line, number, err);
+    if (t->n == KL_TUNE_MOST ||
+        sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0], &r.seconds[1], &r.seconds[2]) != 5)
+        return refuse_line(t, line, number, "measurement", err);
+    while (k < KL_NTIMED && strcmp(word[k], what) != 0) k++;
+    int bad = k == KL_NTIMED || size < 1 || size > MOST_SIZE; /* 0 seconds: not measured there */
+    for (int e = 0; e < KL_TUNE_NEXEC; e++) bad |= !(r.seconds[e] >= 0 && isfinite(r.seconds[e]));
+    if (bad) return refuse_line(t, line, number, "operation with a size and times", err);
+    r.what = (kl_timed)k, r.size = size;
+    t->row[t->n++] = r;
+    return KL_OK;
 }
 
 kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
@@ -153,41 +240,7 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
                 snprintf(t->where[number - 1], sizeof t->where[0], "%.159s", line + length + 1);
             continue;
         }
-        char what[16];
-        long long size;
-        if (strncmp(line, "projection ", 11) == 0) {
-            kl_tune_list l = {.way = KL_PROJECTION_GROUPED};
-            if (t->nlist == KL_TUNE_MOST || sscanf(line + 11, "%15s %lld %lf", what, &size, &l.seconds) != 3)
-                KL_TRY(kl_fail(err, KL_EABSENT,
-                               "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew",
-                               t->path, number, line));
-            while (l.way < KL_NPROJECTION && strcmp(kl_projection_name[l.way], what) != 0) l.way++;
-            if (l.way == KL_NPROJECTION || size < 1 || size > MOST_SIZE || !(l.seconds > 0))
-                KL_TRY(kl_fail(
-                    err, KL_EABSENT,
-                    "%.300s:%d: '%.60s' is no projection with a size: kronlat tune makes the table anew",
-                    t->path, number, line));
-            l.size = size;
-            t->list[t->nlist++] = l;
-            continue;
-        }
-        kl_tune_row r = {.line = number};
-        int k = 0;
-        if (t->n == KL_TUNE_MOST || sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0],
-                                           &r.seconds[1], &r.seconds[2]) != 5)
-            KL_TRY(kl_fail(err, KL_EABSENT,
-                           "%.300s:%d: '%.60s' is no measurement: kronlat tune makes the table anew", t->path,
-                           number, line));
-        while (k < KL_NTIMED && strcmp(word[k], what) != 0) k++;
-        int bad = k == KL_NTIMED || size < 1 || size > MOST_SIZE; /* 0 seconds: not measured there */
-        for (int e = 0; e < KL_TUNE_NEXEC; e++) bad |= !(r.seconds[e] >= 0 && isfinite(r.seconds[e]));
-        if (bad)
-            KL_TRY(kl_fail(
-                err, KL_EABSENT,
-                "%.300s:%d: '%.60s' is no operation with a size and times: kronlat tune makes the table anew",
-                t->path, number, line));
-        r.what = (kl_timed)k, r.size = size;
-        t->row[t->n++] = r;
+        KL_TRY(read_line(t, line, number, err));
     }
     if (t->nthread < 1)
         KL_TRY(
@@ -212,8 +265,28 @@ kl_projection kl_tune_way(const kl_tune *t, double size)
 
 void kl_tune_ways(const kl_tune *t, kl_exec *device)
 {
-    for (int k = 0; k < KL_NSIZE && strcmp(device->where, t->where[2]) == 0; k++)
-        device->fastest[k] = kl_tune_way(t, ldexp(1.0, k));
+    const int e = exec_named(device->name), cuda = KL_TUNE_NEXEC - 1;
+    if (e == KL_TUNE_NEXEC || strcmp(device->where, t->where[e]) != 0) return;
+    for (int k = 0; k < KL_NSIZE && e == cuda; k++) device->fastest[k] = kl_tune_way(t, ldexp(1.0, k));
+    for (int i = 0; i < t->nlayout; i++)
+        if (t->layout[i].exec == e) device->layout[t->layout[i].longer] = t->layout[i].cost;
+}
+
+double kl_tune_seconds(const kl_tune *t, kl_timed what, double size, int exec)
+{
+    const kl_tune_row *below = NULL, *above = NULL;
+    for (int i = 0; i < t->n; i++) {
+        const kl_tune_row *const r = &t->row[i];
+        if (r->what != what || !(r->seconds[exec] > 0)) continue;
+        if ((double)r->size <= size && (!below || r->size > below->size)) below = r;
+        if ((double)r->size >= size && (!above || r->size < above->size)) above = r;
+    }
+    if (!below && !above) return NAN;
+    if (!below) return above->seconds[exec];
+    if (!above) return below->seconds[exec] * size / (double)below->size;
+    if (above->size == below->size) return below->seconds[exec];
+    const double part = log(size / (double)below->size) / log((double)above->size / (double)below->size);
+    return below->seconds[exec] * pow(above->seconds[exec] / below->seconds[exec], part);
 }
 
 int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size)
@@ -222,7 +295,9 @@ int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size)
     int k = 0;
     while (k < KL_NTIMED && timed_op[k] != op) k++;
     *what = (kl_timed)k;
-    *size = call->op == KL_OP_BATCH ? (int64_t)(kl_batch_mean_size(call->batch) + 0.5) : call->n;
+    *size = call->op == KL_OP_BATCH  ? (int64_t)(kl_batch_mean_size(call->batch) + 0.5)
+            : call->op == KL_OP_SPMV ? call->matrix->nnz / KL_OPTIME_ROW
+                                     : call->n;
     if (*size < 1) *size = 1;
     return k < KL_NTIMED;
 }

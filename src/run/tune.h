@@ -24,13 +24,22 @@ typedef struct kl_tune_list {
     double seconds;
 } kl_tune_list;
 
+/* What another layout of a sparse matrix does on a device: see kl_layout_cost. */
+typedef struct kl_tune_layout {
+    int exec, longer; /* of kl_tune_exec; 1: of long rows */
+    kl_layout_cost cost;
+} kl_tune_layout;
+
 typedef struct kl_tune {
     char path[1024];
     char where[KL_TUNE_NEXEC][160]; /* the devices it was measured on; "": none */
+    double opening[KL_TUNE_NEXEC]; /* seconds until it can run, from nothing; 0: not measured */
     int nthread, n;
     kl_tune_row row[KL_TUNE_MOST];
     int nlist;
     kl_tune_list list[KL_TUNE_MOST];
+    int nlayout;
+    kl_tune_layout layout[2 * KL_TUNE_NEXEC];
 } kl_tune;
 
 /* path NULL: tune-table in the cache folder, which is made. */
@@ -44,6 +53,10 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err) KL_MUST_CHECK;
    the line. -1: nothing was measured. */
 int kl_tune_choose(const kl_tune *t, kl_timed what, int64_t size, char *why, size_t size_why);
 
+/* Seconds of `what` at `size` on an executor: between measured sizes by their powers, below them those of the
+   smallest, above them as the largest, in proportion. NAN: it was not measured there. */
+double kl_tune_seconds(const kl_tune *t, kl_timed what, double size, int exec);
+
 /* The device that is fastest at the largest size, and *from which size on it is faster than the host: between
    measured sizes by their powers, beyond them by the trend of the last two. 0, the host, with *from INT64_MAX
    where there is no such size; -1: nothing was measured. */
@@ -56,7 +69,8 @@ int kl_tune_of(const kl_call *call, kl_timed *what, int64_t *size);
 /* What is timed on executors a and b both and is one operation of their tables: for kl_exec_open_mixed_take.
    Returns how many. */
 int kl_tune_times(const kl_tune *t, int a, int b, kl_mixed_time out[KL_TUNE_MOST]);
-/* For every size, on a device that the table was measured on. */
+/* Ways of lists for every size, and layouts of sparse matrices, on a device that the table was measured
+   on. */
 void kl_tune_ways(const kl_tune *t, kl_exec *device);
 
 #endif

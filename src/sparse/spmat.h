@@ -31,7 +31,8 @@ typedef enum kl_spformat {
                length within groups of sigma, place k holds row order[k]
    HYBRID      regular [nrow][width] by rows (one warp a row), width = BOUNDARY; rest start[row]..end[row]
    CSR         rest only, start[row]..start[row + 1] */
-typedef struct kl_spmat {
+typedef struct kl_spmat kl_spmat;
+struct kl_spmat {
     kl_spformat format;
     int symmetric;       /* only columns <= row are stored */
     int index_bytes;     /* of a column: 2 or 4, unsigned */
@@ -52,7 +53,7 @@ typedef struct kl_spmat {
     double *rest_value;  /* [nrest] */
     void *rest_column;   /* [nrest] */
     void *start, *end;   /* CSR: start [nrow + 1]; HYBRID: both [nrow] */
-} kl_spmat;
+};
 
 typedef struct kl_spopts {
     kl_spformat format;

@@ -92,6 +92,18 @@ do
     status, out = shell(explain)
     ok(status == 0 and out:find "%-%-exec auto: host: sweep %d+: host .* %(line %d+%)"
         and out:find "measured: dots %d+: host", "explain by the tune table", out)
+    status, out = shell "KRONLAT_CACHE=$PWD/cache $K explain heisenberg --sites 12 --charge Sz=0 --method ed"
+    ok(status == 0 and out:find "auto: host: some 100 products with H .* take host [%d.e-]+ s by the tune"
+        and out:find "measured: kron 4900: host", "explain --method ed by the tune table", out)
+    local h2o = "KRONLAT_CACHE=$PWD/cache $K explain --method ci " .. absolute(arg[0]):match "^(.*)/cli/"
+        .. "/data/h2o-631g-fc.fcidump"
+    status, out = shell(h2o .. " --space full --irrep 1")
+    ok(status == 0 and out:find "products with H" and out:find "y = H x +61441 determinants +host"
+        and out:find "measured: sigma 63504: host", "explain --method ci", out)
+    status, out = shell(h2o .. " --json")
+    told = json(out)
+    ok(status == 0 and told and told.operations[1].measured:find "^spmv" and told.space == "cisd"
+        and told.chosen:find "^host: some", "explain --method ci in JSON", out)
     local before = slurp(at "cache/tune-table")
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 2 --only eigen"
     local after = slurp(at "cache/tune-table")
@@ -117,8 +129,8 @@ do
     ok(status == 2, "tune into a folder that is not there", out)
     status, out = run "bench compare --quick --threads 2 --csv compare.csv --json compare.json"
     local rows = json(slurp(at "compare.json") or "")
-    ok(status == 0 and rows and #rows.rows == 9 and rows.rows[1].host > 0 and select(2,
-        (slurp(at "compare.csv") or ""):gsub("\n", "")) == 10, "bench compare", out)
+    ok(status == 0 and rows and #rows.rows == 12 and rows.rows[1].host > 0 and select(2,
+        (slurp(at "compare.csv") or ""):gsub("\n", "")) == 13, "bench compare", out)
     status, out = run "bench compare --from compare.csv --csv again.csv"
     ok(status == 0 and slurp(at "again.csv") == slurp(at "compare.csv"), "bench compare --from", out)
     local _, no_table

@@ -4,11 +4,13 @@
 -- BLIS does, and glibc where HDF5 has spoiled
 -- the heap.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/memory.lua KRONLAT FAILING_MALLOC.so FCIDUMP [all|HOW MANY]: of each command's k, a
--- sample as it stands. Prints TAP, exits 1 on a failure.
+-- Use: lua5.4 tests/cli/memory.lua KRONLAT FAILING_MALLOC.so FCIDUMP [all|HOW MANY [JOBS]]: of each command's
+-- k, a sample as it stands, by so many processes. Prints TAP, exits 1 on a failure.
 
 local program, shim, fcidump = arg[1], arg[2], arg[3]
 local sample = arg[4] == "all" and math.huge or tonumber(arg[4] or 16)
+local njob, job = (arg[5] or "1"):match "^(%d+):?(%d*)$" -- JOBS:WHICH is one of them
+njob, job = tonumber(njob), tonumber(job)
 
 local function capture(line)
     local pipe = assert(io.popen(line))
@@ -70,48 +72,86 @@ local cases = {
     { line = "show a.h5", file = "a.h5", same = true },
     { line = "plot a.h5 -o a.svg", file = "a.svg", gnuplot = true },
     { line = "measure a.h5 --measure Sz", file = "a.h5", whole = true },
-    { line = "dmrg heisenberg --sites 6 --charge Sz=0 --m 8 -o b.h5", file = "b.h5", whole = true },
-    { line = "ed heisenberg --sites 6 --charge Sz=0 -o c.h5", file = "c.h5", whole = true },
+    { line = "dmrg heisenberg --sites 5 --charge Sz=1/2 --schedule 3:1e-4,3 -o b.h5", file = "b.h5",
+        whole = true },
+    { line = "ed heisenberg --sites 4 --charge Sz=0 -o c.h5", file = "c.h5", whole = true },
     { line = "ci " .. fcidump .. " --space cisd -o d.h5", file = "d.h5", whole = true },
 }
 
-assert(run "dmrg heisenberg --sites 6 --charge Sz=0 --m 8 -o a.h5" == 0, slurp "err")
+assert(run "dmrg heisenberg --sites 5 --charge Sz=1/2 --schedule 3:1e-4,3 -o a.h5" == 0, slurp "err")
 local have_gnuplot = os.execute "command -v gnuplot >/dev/null"
-local bad = 0
-for number, case in ipairs(cases) do
-    local name = case.line:gsub("/[^ ]*/", "")
-    if case.gnuplot and not have_gnuplot then
-        print(("ok %d - %s # SKIP no gnuplot"):format(number, name))
-    else
-        local before = slurp(case.file)
-        local status, out, err = run(case.line, 0)
-        assert(status == 0, err)
-        case.reference = out
-        local n, ntried, ntheirs, ntold, faults = tonumber(slurp "n"), 0, 0, 0, {}
-        before = before or slurp(case.file)
-        local step = math.max(1, sample < n and n // math.floor(sample) or 1)
-        for k = step > 1 and 1 + n % step or 1, n, step do
-            if slurp(case.file) ~= before then spill(case.file, before) end
-            status, out, err = run(case.line, k)
-            ntried = ntried + 1
-            local why = fault(case, status, out, err, before)
-            if is_theirs(err) then
-                ntheirs = ntheirs + 1
-                os.remove(at(case.file .. ".partial"))
-            elseif why then
-                faults[#faults + 1] = ("# k = %d: %s: %s"):format(k, why, err:sub(1, 300):gsub("\n",
-                    "\n#   "))
-            elseif status ~= 0 then
-                ntold = ntold + 1
+
+-- Every so manyth k of a command, of those of the sample.
+local function try(case, which, of)
+    local before = slurp(case.file)
+    local status, out, err = run(case.line, 0)
+    assert(status == 0, err)
+    case.reference = out
+    local t = { n = tonumber(slurp "n"), tried = 0, told = 0, theirs = 0, faults = {} }
+    before = before or slurp(case.file)
+    local step = math.max(1, sample < t.n and t.n // math.floor(sample) or 1)
+    for k = (step > 1 and 1 + t.n % step or 1) + which * step, t.n, of * step do
+        if slurp(case.file) ~= before then spill(case.file, before) end
+        status, out, err = run(case.line, k)
+        t.tried = t.tried + 1
+        local why = fault(case, status, out, err, before)
+        if is_theirs(err) then
+            t.theirs = t.theirs + 1
+            os.remove(at(case.file .. ".partial"))
+        elseif why then
+            t.faults[#t.faults + 1] = ("# k = %d: %s: %s"):format(k, why, err:sub(1, 300):gsub("%s+", " "))
+        elseif status ~= 0 then
+            t.told = t.told + 1
+        end
+    end
+    spill(case.file, before)
+    return t
+end
+
+-- The same by several processes, each of which prints a line for each command.
+local function try_all()
+    local tally, pipes = {}, {}
+    for i = 0, njob - 1 do
+        pipes[i] = assert(io.popen(("lua5.4 '%s' '%s' '%s' '%s' %s %d:%d"):format(arg[0], program, shim,
+            fcidump, arg[4], njob, i)))
+    end
+    for i = 0, njob - 1 do
+        local text = pipes[i]:read "a"
+        assert(pipes[i]:close(), "a process failed: " .. text)
+        local t
+        for line in text:gmatch "[^\n]+" do
+            local number, n, tried, told, theirs = line:match "^(%d+) (%d+) (%d+) (%d+) (%d+)$"
+            if number then
+                t = tally[tonumber(number)] or { n = n, tried = 0, told = 0, theirs = 0, faults = {} }
+                tally[tonumber(number)] = t
+                t.tried, t.told, t.theirs = t.tried + tried, t.told + told, t.theirs + theirs
+            else
+                t.faults[#t.faults + 1] = line
             end
         end
-        spill(case.file, before)
-        if #faults > 0 then bad = bad + 1 end
-        print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", number, name))
-        print(("# %d of %d allocations failed: %d told in a line, %d ended by BLIS or glibc, %d bad"):format(ntried, n, ntold, ntheirs, #faults))
-        for i = 1, math.min(#faults, 20) do print(faults[i]) end
+    end
+    return tally
+end
+
+local tally, bad = njob > 1 and not job and try_all() or {}, 0
+for number, case in ipairs(cases) do
+    local name = case.line:gsub("/[^ ]*/", "")
+    local t = tally[number]
+    if case.gnuplot and not have_gnuplot then
+        if not job then print(("ok %d - %s # SKIP no gnuplot"):format(number, name)) end
+    elseif job then
+        t = try(case, job, njob)
+        print(("%d %d %d %d %d"):format(number, t.n, t.tried, t.told, t.theirs))
+        for _, line in ipairs(t.faults) do print(line) end
+    else
+        t = t or try(case, 0, 1)
+        if #t.faults > 0 then bad = bad + 1 end
+        print(("%s %d - %s"):format(#t.faults == 0 and "ok" or "not ok", number, name))
+        print(("# %d of %d allocations failed: %d told in a line, %d ended by BLIS or glibc, %d bad"):format(
+            t.tried, t.n, t.told, t.theirs, #t.faults))
+        for i = 1, math.min(#t.faults, 20) do print(t.faults[i]) end
     end
 end
-print("1.." .. #cases)
+if not job then print("1.." .. #cases) end
 os.execute("rm -rf " .. folder)
 os.exit(bad == 0)

@@ -48,6 +48,8 @@ local runs = {
         "ed kondo --threads 1 --sites 4 --charge N=4 --charge Sz=0 --states 3 --solver lobpcg" },
     { "fewer tiles than ranks", "ed heisenberg --threads 1 --sites 4 --charge Sz=1 --solver lanczos" },
     { "measured", hubbard .. "--solver lanczos --measure n_up --measure entropy --measure 'corr(n_up,n_dn)'" },
+    { "strings and populations",
+        hubbard .. "--solver lanczos --measure 'string(n_up,expipi(n_dn),n_up)' --measure populations" },
     { "spectral function", hubbard .. "--solver lanczos --spectral c_up@2 --frequencies -2,0,1.5 --steps 30" },
     { "thermodynamics",
         "ed heisenberg --threads 1 --sites 12 --charge Sz=0 --temperatures 0.5,2 --samples 2 --seed 3" },

@@ -145,6 +145,8 @@ local documents = {
       "command method model lattice charges halves dimension left_states right_states vector_bytes vectors table_bytes seconds_product" },
     { "an explanation", "explain", "explain heisenberg --sites 8 --charge Sz=0 --m 16 --json",
       "command model lattice charges method exec where chosen operations operator_bytes vector_bytes work_bytes" },
+    { "an explanation of ci", "explain", "explain --json --method ci " .. dump,
+      "command file space method exec where chosen operations operator_bytes vector_bytes work_bytes" },
     { "an exact explanation", "explain", "explain --method ed heisenberg --sites 8 --charge Sz=0 --json",
         "command model lattice charges method exec where operations" },
     { "growth", "growth", "growth heisenberg --sites 8 --charge Sz=0 --m 16 --json",

@@ -98,7 +98,21 @@ for _, case in ipairs { { "S=0", 3 }, { "Sz=0", 8 } } do
     ok(last.m_reached == case[2] and last.states_reached == 8, "m and the states with " .. case[1], why)
 end
 
--- 3. Refused in one line -------------------------------------------------------------------------
+-- 3. What else takes a model takes it with S -----------------------------------------------------
+
+local chain = "hubbard --sites 20 -p U=8 --charge N=20 --charge S=0 "
+local plan = result("plan " .. chain .. "--m 100")
+local p = plan and plan.plans[1] or {}
+ok(p.m == 100 and p.states > 180 and p.states < 260, "a plan tells multiplets and states", p.states)
+local s, text = run("plan " .. chain .. "--m 100")
+local table_there = text:find("     m  states ", 1, true) and text:find "   100     %d+ "
+ok(s == 0 and table_there, "and so it prints", text)
+s, text = run("explain " .. chain .. "--m 100")
+ok(s == 0 and text:find("m = 100 multiplets of %d+ states"), "explain tells both, too", text)
+s, text = run "bench hx heisenberg --sites 12 --charge S=0 --m 20 --threads 1"
+ok(s == 0 and select(2, text:gsub("PASS", "")) == 2, "H x with S by both strategies", text)
+
+-- 4. Refused in one line -------------------------------------------------------------------------
 
 for _, case in ipairs {
     { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --start p1.h5", "holds a state without S" },

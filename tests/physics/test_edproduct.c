@@ -51,6 +51,32 @@ static int draw(const oracle *o, uint64_t *seed, int *site, const kl_site_op **o
     return 0;
 }
 
+/* One factor A becomes A + B / 2, B any operator of its site, odd where A is even or not. */
+static void check_sum(const oracle *o, const kl_ed_cut *c, const double *psi, uint64_t *seed, int n,
+                      const int *site, const char *const *name, kl_ed_factor *f)
+{
+    kl_err err = {""};
+    const int k = (int)(kl_test_bits(seed) % (uint64_t)n), pos = f[k].pos;
+    const kl_site_type *const type = o->type[pos];
+    const kl_site_op *other;
+    const char *with[MOST_FACTOR];
+    double value, *const b = calloc((size_t)(type->dim * type->dim), sizeof *b);
+    const double *const was = f[k].a;
+    do other = &type->op[kl_test_bits(seed) % (uint64_t)type->nop];
+    while (!other->named);
+    memcpy(with, name, (size_t)n * sizeof *with);
+    with[k] = other->name;
+    for (int i = 0; i < type->dim * type->dim; i++) b[i] = was[i];
+    for (int e = 0; e < other->nelem; e++)
+        b[other->elem[e].row + other->elem[e].col * type->dim] += 0.5 * other->elem[e].value;
+    f[k].a = b;
+    expect_ok(kl_ed_product(c, n, f, 1, &value, &err), err);
+    const double want = oracle_expect(o, psi, n, site, name) + 0.5 * oracle_expect(o, psi, n, site, with);
+    expect_near(value, want, 1e-12 * fmax(1, fabs(want)));
+    f[k].a = was;
+    free(b);
+}
+
 static int check_sector(const term_setup *s, const oracle *o, kl_bipartition_form form, uint64_t *seed)
 {
     kl_err err = {""};
@@ -68,6 +94,10 @@ static int check_sector(const term_setup *s, const oracle *o, kl_bipartition_for
     double *const x = malloc(sizeof(double) * (size_t)h->n), *const psi =
                                                                  malloc(sizeof(double) * (size_t)o->dim);
     random_vector(h, o, seed, x, psi);
+    kl_ed_cut *c[2] = {NULL, NULL};
+    for (int k = 0; k < 2; k++) expect_ok(kl_ed_cut_create(s->terms, h, x, k + 1, &c[k], &err), err);
+    expect_true(c[0]->square == c[1]->square);
+    expect_near(c[0]->square, core_dot(o->dim, psi, psi), 1e-12 * c[0]->square);
     for (int round = 0; round < 12; round++) {
         const int n = draw(o, seed, site, op, name);
         if (n == 0) continue;
@@ -77,14 +107,15 @@ static int check_sector(const term_setup *s, const oracle *o, kl_bipartition_for
             const int pos = s->lat->position[site[k]];
             f[k] = (kl_ed_factor){pos, matrix_of(o->type[pos], op[k])};
         }
-        for (int thread = 1; thread <= 2; thread++)
-            expect_ok(kl_ed_product(h, x, n, f, thread, &value[thread - 1], &err), err);
+        for (int k = 0; k < 2; k++) expect_ok(kl_ed_product(c[k], n, f, k + 1, &value[k], &err), err);
         const double want = oracle_expect(o, psi, n, site, name);
         expect_near(value[0], want, 1e-12 * fmax(1, fabs(want)));
         expect_true(value[0] == value[1]);
         nonzero += fabs(want) > 1e-6;
+        check_sum(o, c[0], psi, seed, n, site, name, f);
         for (int k = 0; k < n; k++) free((double *)(uintptr_t)f[k].a);
     }
+    for (int k = 0; k < 2; k++) kl_ed_cut_destroy(&c[k]);
     kl_bipartition_destroy(&h);
     free(x);
     free(psi);

@@ -290,32 +290,42 @@ static void test_choice(void **state)
 {
     (void)state;
     const kl_spmachine plain = {0};
+    kl_layout_cost cost[2] = {{0}};
     int64_t pays;
     kl_spmat m = {.format = KL_SP_CSR, .nrow = 32768, .ncol = 32768, .nnz = 31000000};
-    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, &pays), KL_SPWAY_PACKED);
+    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, cost, &pays), KL_SPWAY_PACKED);
     expect_true(pays > 1000 && pays < 4000);
-    expect_eq(kl_spway_choose(&machine, &m, pays, 16, &pays), KL_SPWAY_PACKED);
-    expect_eq(kl_spway_choose(&machine, &m, pays - 1, 16, &pays), KL_SPWAY_WARP);
-    expect_eq(kl_spway_choose(&plain, &m, KL_SPMV_MANY, 16, &pays), KL_SPWAY_THREAD);
+    expect_eq(kl_spway_choose(&machine, &m, pays, 16, cost, &pays), KL_SPWAY_PACKED);
+    expect_eq(kl_spway_choose(&machine, &m, pays - 1, 16, cost, &pays), KL_SPWAY_WARP);
+    expect_eq(kl_spway_choose(&plain, &m, KL_SPMV_MANY, 16, cost, &pays), KL_SPWAY_THREAD);
     m.nrow = m.ncol = 1638564; /* N2, up to seven-fold excitations */
     m.nnz = 802440444;
-    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, &pays), KL_SPWAY_WARP);
+    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, cost, &pays), KL_SPWAY_WARP);
     expect_eq(pays, 0);
     m.nrow = m.ncol = 1048576;
     m.nnz = 91000000;
-    expect_eq(kl_spway_choose(&machine, &m, 20, 16, &pays), KL_SPWAY_WARP); /* a solve */
-    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 1, &pays), KL_SPWAY_TILES);
-    expect_eq(kl_spway_choose(&machine, &m, 1000, 16, &pays), KL_SPWAY_TILES);
+    expect_eq(kl_spway_choose(&machine, &m, 20, 16, cost, &pays), KL_SPWAY_WARP); /* a solve */
+    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 1, cost, &pays), KL_SPWAY_TILES);
+    expect_eq(kl_spway_choose(&machine, &m, 1000, 16, cost, &pays), KL_SPWAY_TILES);
     /* one thread lays out too slowly */
-    expect_eq(kl_spway_choose(&machine, &m, 1000, 1, &pays), KL_SPWAY_WARP);
+    expect_eq(kl_spway_choose(&machine, &m, 1000, 1, cost, &pays), KL_SPWAY_WARP);
+    /* where this machine was measured, its figures count */
+    cost[0] = (kl_layout_cost){.lay_out = 1600, .gain = 1};
+    expect_eq(kl_spway_choose(&machine, &m, 100, 16, cost, &pays), KL_SPWAY_TILES);
+    expect_eq(pays, 100);
+    expect_eq(kl_spway_choose(&machine, &m, 99, 16, cost, &pays), KL_SPWAY_WARP);
+    cost[0].gain = 0; /* no faster here */
+    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, cost, &pays), KL_SPWAY_WARP);
+    expect_eq(pays, 0);
+    cost[0] = (kl_layout_cost){0};
     m.symmetric = 1;
-    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, &pays), KL_SPWAY_WARP);
+    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, cost, &pays), KL_SPWAY_WARP);
     expect_eq(pays, 0);
     m.symmetric = 0;
     m.format = KL_SP_HYBRID;
-    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, &pays), KL_SPWAY_WARP);
+    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, cost, &pays), KL_SPWAY_WARP);
     m.format = KL_SP_SELL;
-    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, &pays), KL_SPWAY_THREAD);
+    expect_eq(kl_spway_choose(&machine, &m, KL_SPMV_MANY, 16, cost, &pays), KL_SPWAY_THREAD);
 }
 
 static void test_refusals(void **state)

@@ -4,6 +4,8 @@
 #include "kl_test.h"
 #include "run/tune.h"
 #include "run/placement.h"
+#include "sparse/spmat.h"
+#include <stdlib.h>
 #include <unistd.h>
 
 static kl_tune example(void)
@@ -88,9 +90,15 @@ static void test_table(void **state)
                 what == KL_TIMED_AXPY && size == 77);
     expect_true(kl_tune_of(&(kl_call){.op = KL_OP_FUSE, .n = 0}, &what, &size) && what == KL_TIMED_FUSE &&
                 size == 1);
-    expect_true(!kl_tune_of(&(kl_call){.op = KL_OP_KRON, .n = 5}, &what, &size));
-    static const char *const wrong[] = {"nonsense 12", "sweep 100 inf 1 1", "sweep 100 1 -1 1",
-                                        "sweep 100 1 nan 1"};
+    expect_true(kl_tune_of(&(kl_call){.op = KL_OP_KRON, .n = 5}, &what, &size) && what == KL_TIMED_KRON &&
+                size == 5);
+    const kl_spmat matrix = {.nrow = 10, .ncol = 10, .nnz = 7 * KL_OPTIME_ROW};
+    expect_true(kl_tune_of(&(kl_call){.op = KL_OP_SPMV, .n = 10, .matrix = &matrix}, &what, &size) &&
+                what == KL_TIMED_SPMV && size == 7);
+    expect_true(!kl_tune_of(&(kl_call){.op = KL_OP_UPLOAD, .n = 5}, &what, &size));
+    static const char *const wrong[] = {
+        "nonsense 12",       "sweep 100 inf 1 1", "sweep 100 1 -1 1",          "sweep 100 1 nan 1",
+        "opening nowhere 1", "opening cuda -1",   "layout cuda wide-rows 1 1", "layout cuda short-rows 0 1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         expect_ok(kl_tune_write(&t, path, &err), err);
         FILE *const f = fopen(path, "a");
@@ -102,8 +110,129 @@ static void test_table(void **state)
     expect_eq(kl_tune_read(path, &r, &err), KL_EABSENT);
 }
 
+/* Layouts and openings are read as they were written, and told to the device that they were measured on. */
+static void test_device_facts(void **state)
+{
+    kl_err err = {""};
+    char path[] = "/tmp/kronlat-tune-XXXXXX";
+    kl_tune t = example(), r;
+    kl_exec here = {.name = "cuda", .where = "a device"}, other = {.name = "cuda", .where = "another"},
+            offload = {.name = "offload"};
+    (void)state;
+    const int made = mkstemp(path);
+    expect_true(made >= 0);
+    close(made);
+    t.opening[0] = 1e-4, t.opening[2] = 0.25;
+    t.layout[0] = (kl_tune_layout){2, 0, {40000, 3}};
+    t.layout[1] = (kl_tune_layout){2, 1, {20000, -0.5}};
+    t.nlayout = 2;
+    expect_ok(kl_tune_write(&t, path, &err), err);
+    expect_ok(kl_tune_read(path, &r, &err), err);
+    unlink(path);
+    expect_true(r.opening[0] == 1e-4 && r.opening[1] == 0 && r.opening[2] == 0.25);
+    expect_eq(r.nlayout, 2);
+    kl_tune_ways(&r, &here);
+    kl_tune_ways(&r, &other);
+    kl_tune_ways(&r, &offload);
+    expect_true(here.layout[0].lay_out == 40000 && here.layout[1].gain == -0.5);
+    expect_true(other.layout[0].lay_out == 0 && offload.layout[0].lay_out == 0);
+}
+
+/* A machine whose device makes products of a million states ten times as fast as the host, and small ones
+   ten times as slowly. */
+static kl_tune machine(void)
+{
+    kl_tune t = {.nthread = 4, .opening = {1e-4, 0, 0.5}};
+    snprintf(t.where[2], sizeof t.where[2], "a device");
+    const struct {
+        kl_timed what;
+        int64_t size;
+        double host, cuda;
+    } row[] = {{KL_TIMED_KRON, 1000, 1e-6, 1e-5},  {KL_TIMED_KRON, 1000000, 1e-2, 1e-3},
+               {KL_TIMED_FUSE, 1000, 1e-6, 1e-5},  {KL_TIMED_FUSE, 1000000, 1e-3, 1e-4},
+               {KL_TIMED_SPMV, 1000, 1e-5, 1e-5},  {KL_TIMED_SPMV, 1000000, 1e-2, 1e-3},
+               {KL_TIMED_BRING, 1000, 1e-5, 1e-3}, {KL_TIMED_BRING, 1000000, 1e-4, 0.4}};
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
+        t.row[t.n++] =
+            (kl_tune_row){.what = row[i].what, .size = row[i].size, .seconds = {row[i].host, 0, row[i].cuda}};
+    return t;
+}
+
+static void test_seconds(void **state)
+{
+    const kl_tune t = machine();
+    double s[KL_WORK_TIMES];
+    (void)state;
+    expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, 10, 0), 1e-6, 1e-20); /* no less than the smallest takes */
+    expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, 1e6, 2), 1e-3, 1e-18);
+    expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, 5e6, 0), 5e-2, 1e-15);
+    /* half of the way in powers */
+    expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, sqrt(1e3 * 1e6), 0), 1e-4, 1e-12);
+    expect_true(isnan(kl_tune_seconds(&t, KL_TIMED_KRON, 1000, 1)));
+    expect_true(isnan(kl_tune_seconds(&t, KL_TIMED_SIGMA, 1000, 0)));
+    const kl_work kron = {.what = KL_TIMED_KRON, .size = 1e6, .scale = 2, .n = 1e6, .products = 100};
+    kl_work_seconds(&t, 1, &kron, s);
+    expect_near(s[0], 1e-4 + 100 * (2e-2 + 1e-3), 1e-12);
+    expect_near(s[2], 0.5 + 100 * (2e-3 + 1e-4), 1e-12);
+    expect_true(isnan(s[1])); /* it was not measured */
+    const kl_work spmv = {.what = KL_TIMED_SPMV, .size = 1e6, .scale = 1, .n = 1e3, .products = 10};
+    kl_work_seconds(&t, 1, &spmv, s);
+    expect_near(s[2], 0.5 + 10 * (1e-3 + 1e-5) + 0.4, 1e-12);
+    const kl_work both[2] = {kron, spmv};
+    double sum[KL_WORK_TIMES];
+    kl_work_seconds(&t, 2, both, sum);
+    expect_near(sum[2], 0.5 + 100 * (2e-3 + 1e-4) + 10 * (1e-3 + 1e-5) + 0.4, 1e-12);
+    kl_work_seconds(&t, 1, &(kl_work){.what = KL_TIMED_SIGMA, .size = 5, .scale = 1, .n = 5, .products = 1},
+                    s);
+    expect_true(isnan(s[0]) && isnan(s[2]));
+}
+
+/* What is said of work on this machine, where that device is not. */
+static void expect_placed(kl_work work, const char *why)
+{
+    kl_err err = {""};
+    kl_exec *host = NULL, *out = NULL;
+    kl_options *o = NULL;
+    expect_ok(kl_options_create(KL_CMD_ED, &o, &err), err);
+    expect_ok(kl_exec_open_host(1, &host, &err), err);
+    expect_ok(kl_placement_work(o, 1, &work, host, &out, &err), err);
+    expect_true(out == NULL);
+    if (strstr(host->chosen, why) == NULL) fail_msg("'%s' does not say '%s'", host->chosen, why);
+    kl_exec_close(&host);
+    kl_options_destroy(&o);
+}
+
+static void test_placement(void **state)
+{
+    kl_err err = {""};
+    char folder[] = "/tmp/kronlat-tune-XXXXXX", path[64];
+    kl_tune t = machine();
+    (void)state;
+    expect_true(mkdtemp(folder) != NULL);
+    snprintf(path, sizeof path, "%s/tune-table", folder);
+    setenv("KRONLAT_CACHE", folder, 1);
+    const kl_work tiny = {.what = KL_TIMED_KRON, .size = 100, .scale = 1, .n = 100, .products = 100};
+    expect_placed(tiny, "no tune table");
+    expect_ok(kl_tune_write(&t, path, &err), err);
+    expect_placed(tiny,
+                  "host: some 100 products with H and what belongs to them take host 0.0003 s cuda 0.502 s");
+    kl_work large = tiny;
+    large.size = large.n = 1e7;
+    expect_placed(large,
+                  "host: the tune table says cuda, measured on 'a device'"); /* here is none, or another */
+    large.bytes = 1e18;
+    expect_placed(large, "host: no device has the");
+    large.bytes = 0, large.what = KL_TIMED_SIGMA;
+    expect_placed(large, "knows nothing of such products");
+    large.products = 0;
+    expect_placed(large, "by LAPACK");
+    unlink(path);
+    rmdir(folder);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_device_facts),
+                                       cmocka_unit_test(test_seconds), cmocka_unit_test(test_placement)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

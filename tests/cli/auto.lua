@@ -1,0 +1,67 @@
+-- --exec auto for exact diagonalization and configuration interaction: a tune table written by hand sends
+-- runs to the offload device or keeps them on the host. Skipped where the program has no such device.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/cli/auto.lua KRONLAT DATA; prints TAP, exits 1 on a failure.
+
+local kit = dofile((arg[0]:match "^(.*/)" or "./") .. "kit.lua")
+local ok, skip, at, shell = kit.ok, kit.skip, kit.at, kit.shell
+local spill, json, near = kit.spill, kit.json, kit.near
+local data = kit.absolute(arg[2])
+local cached = "KRONLAT_CACHE=$PWD/cache $K "
+
+local _, there = shell "$K explain heisenberg --sites 4 --charge Sz=0 --m 4 --threads 1 --exec offload --json"
+local device = json(there)
+if not device then
+    skip("--exec auto for ed and ci", "this program has no offload device here")
+    kit.finish()
+end
+local version = select(2, shell "$K --version"):match "kronlat (%S+)"
+
+-- Every product takes the host `host' seconds and the device `offload', which opens in `opening'.
+local function table_of(host, offload, opening)
+    local lines = { ("kronlat %s threads 1"):format(version), "offload " .. device.where, "cuda -" }
+    for _, word in ipairs { "fuse", "kron", "sigma", "spmv", "bring" } do
+        for _, size in ipairs { 100, 1000000 } do
+            lines[#lines + 1] = ("%s %d %g %g 0"):format(word, size, host, offload)
+        end
+    end
+    lines[#lines + 1] = ("opening offload %g"):format(opening)
+    shell "mkdir -p cache"
+    spill(at "cache/tune-table", table.concat(lines, "\n") .. "\n")
+end
+
+local runs = {
+    { "the product form", "ed hubbard --sites 8 -p U=4 --charge N_up=4 --charge N_dn=4", -4.2358069991 },
+    { "a stored matrix", "ed heisenberg --sites 12 --charge Sz=0 --store matrix", -5.1420906328 },
+    { "several states", "ed heisenberg --sites 12 --charge Sz=0 --states 2", -5.1420906328 },
+    { "a spectrum", "ed heisenberg --sites 12 --charge Sz=0 --spectral Sz@0", -5.1420906328 },
+    { "thermodynamics", "ed heisenberg --sites 8 --charge scan --temperatures 1 --samples 2", -3.3749325987 },
+    { "the matrix of ci", "ci " .. kit.quote(data .. "/h2o-sto3g.fcidump"), -75.0118731696 },
+    { "full ci", "ci " .. kit.quote(data .. "/h2o-sto3g.fcidump") .. " --space full", -75.0125782411 },
+}
+local function where(command)
+    local status, out = shell(cached .. command .. " --threads 1 --json")
+    local told = json(out)
+    return status == 0 and told and told.exec, told and told.energy, out
+end
+for _, case in ipairs {
+    { "a device that is ahead", { 1, 1e-3, 1 }, "offload" },
+    { "one that takes too long to open", { 1e-3, 1e-6, 1e4 }, "host" },
+    { "one that is slower", { 1e-3, 1e-2, 0.1 }, "host" },
+} do
+    table_of(table.unpack(case[2]))
+    for _, run in ipairs(runs) do
+        local exec, energy, out = where(run[2])
+        ok(exec == case[3] and near(energy, run[3], 1e-8), case[1] .. ": " .. run[1], out)
+    end
+end
+table_of(1, 1e-3, 1)
+local exec, _, out = where(runs[1][2] .. " --device-memory 1MB --states 6")
+ok(exec == "host", "a device without the memory", out)
+_, out = shell(cached .. "explain --method ed hubbard --sites 12 -p U=4 --charge N_up=6 --charge N_dn=6 "
+    .. "--threads 1 --device-memory 1MB")
+ok(out:find "auto: host: offload would be ahead, but has .* of the 20.7 MB that are needed",
+    "and explain says so", out)
+exec, _, out = where "ed heisenberg --sites 6 --charge Sz=0"
+ok(exec == "host", "a sector that LAPACK solves", out)
+kit.finish()
