@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* As qsort: n elements of `size` bytes. What compares as equal has no order. Long arrays are sorted in pieces,
-   which are merged; where there is no memory for that, by qsort. */
+/* As qsort: n elements of `size` bytes. What compares as equal has no order. Long arrays are sorted in
+   pieces, which are merged; where there is no memory for that, by qsort. */
 void kl_par_sort(int nthread, void *base, int64_t n, size_t size, int (*compare)(const void *, const void *));
 
 #endif

@@ -6,7 +6,8 @@
 
 enum { NBLOCK = 6 };
 
-/* Columns that are random, nearly the same, spread over 1e-12 to 1, dependent, zero here and there; and none. */
+/* Columns that are random, nearly the same, spread over 1e-12 to 1, dependent, zero here and there; or
+   none. */
 static void fill_block(int kind, const kl_column_block *p, double *y, uint64_t *seed)
 {
     const int m = p->rows, n = p->width;
