@@ -24,7 +24,7 @@ enum {
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* What a kernel must know of a step, in one piece of device memory p: addresses of the vectors, inputs first;
-   c[nout][nin]; the pairs. For tiles c is [groups of outputs][nin][GROUP], and a kl_gram takes the place of
+   c[nout][nin]; the pairs. For tiles c is [groups of outputs][nin][GROUP], and a kl_gram replaces
    the pairs. */
 enum { WORDS = MOST + MOST_OUT + MOST * MOST_OUT + MOST_PAIR + (int)sizeof(kl_gram) / 8 + 1 };
 _Static_assert(WORDS * 8 <= KL_STEP_BYTES, "a step fits into its place on the device");

@@ -1,7 +1,7 @@
 /* Every spelling of a target region, launch sizes, and what a compiler needs to be told, in one place.
 
    A kernel is the body of a loop over t, or a function of (t, T) that works in strides of T, so the same text
-   runs on any target. It is started in one of two ways: FLAT, a combined directive that every target has, or
+   runs on any target. It is started in one of two forms: FLAT, a combined directive that every target has, or
    BARE, the compiler's extension for GPUs without the runtime's bookkeeping (half the launch time, registers
    as a native kernel has them). A bare region exists in images for NVIDIA GPUs only and crashes on a host
    device: it is entered only when the probe of exec_offload.c met such a GPU.

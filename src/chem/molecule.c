@@ -1,6 +1,6 @@
 /* From integrals to operator strings: see molecule.h.
    1. Tables: sixteen operators of a site, cdag_up^a cdag_dn^b c_dn^c c_up^d, by the bits a, b, c, d, of which
-      0 is the identity; the adjoint turns the bits round and has no sign.
+      0 is the identity; the adjoint swaps the bits and has no sign.
    2. Strings: c+_p c+_r c_s c_q with the spins (up, dn) or twice the same, brought into the order of the
       positions. What falls on one site is in the order of these operators by then, so that its bits are
       joined.

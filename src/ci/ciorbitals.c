@@ -328,8 +328,8 @@ kl_status kl_ciorbitals_text(const kl_ciorbitals *l, uint64_t alpha, uint64_t be
 }
 
 /* A determinant of the active orbitals becomes one of all orbitals when the core's operators take their
-   places in the order of the orbitals (determinant.h): each passes the active electrons of its spin below it.
-   This is the sign, but for one that all determinants share. */
+   positions in the order of the orbitals (determinant.h): each passes the active electrons of its spin below
+   it. This is the sign, but for one that all determinants share. */
 double kl_ciorbitals_sign(const kl_ciorbitals *l, uint64_t alpha, uint64_t beta)
 {
     return __builtin_parityll((alpha ^ beta) & l->odd) ? -1.0 : 1.0;

@@ -289,8 +289,11 @@ static void print_entropy(FILE *to, const kl_result *r)
     int largest = 0;
     for (int c = 1; c < r->nsite - 1; c++)
         if (r->dmrg.entropy[c] > r->dmrg.entropy[largest]) largest = c;
-    fprintf(to, "entropy      %.6f at the middle cut, largest %.6f at cut %d\n",
-            r->dmrg.entropy[(r->nsite - 1) / 2], r->dmrg.entropy[largest], largest);
+    const kl_result_charge *const last = r->ncharge > 0 ? &r->charge[r->ncharge - 1] : NULL;
+    const int mixture = kl_result_has_spin(r) && last != NULL && last->value != 0;
+    fprintf(to, "entropy      %.6f at the middle cut, largest %.6f at cut %d%s\n",
+            r->dmrg.entropy[(r->nsite - 1) / 2], r->dmrg.entropy[largest], largest,
+            mixture ? "; of the right part, in the equal mixture of all Sz" : "");
 }
 
 void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts)
@@ -318,7 +321,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     for (int i = 0; i < r->nmeasured; i++) kl_report_measured(to, &r->measured[i], r->nsite);
 }
 
-/* A place in the list of all states: by energy, then by sector. */
+/* An entry of the list of all states: by energy, then by sector. */
 typedef struct level {
     double energy;
     int sector, k;

@@ -81,9 +81,8 @@ typedef struct writer {
     const kl_batch *b;
     uint64_t work; /* where WORK begins */
     kl_tile_plan *p;
-    int64_t cap_piece, cap_cell, cap_term; /* room in p */
-    kl_piece
-        *base; /* of the launch that is being written: its pieces, the first of them the heads of parts */
+    int64_t cap_piece, cap_cell, cap_term; /* capacity of p */
+    kl_piece *base; /* of the launch that is being written: its pieces, first the heads of parts */
     int hands; /* threads */
 } writer;
 

@@ -109,7 +109,7 @@ out:
 
 /* t = q r: from what t and the triangles have become, sectors in parallel. */
 typedef struct decomposition {
-    const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T on the way to the left */
+    const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T where the sweep goes to the left */
     const kl_basis *beyond;
     kl_isometry *q;
     const double *t;
@@ -366,7 +366,7 @@ out:
 typedef struct singular {
     kl_canonical *c;
     int *cut, *sec; /* [tasks] */
-    int64_t *to; /* [tasks] place in schmidt[cut] */
+    int64_t *to; /* [tasks] index in schmidt[cut] */
     kl_status *st;
     kl_err *err;
 } singular;

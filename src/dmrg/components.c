@@ -22,14 +22,14 @@ typedef struct unfolded {
     kl_basis basis;
     int *first; /* [sectors of multiplets + 1] */
     kl_qn *q;   /* [components]: charges */
-    int *sec;   /* [components]: sector of basis, and the place of the first state in it */
+    int *sec;   /* [components]: sector of basis, and the index of the first state in it */
     int *off;
 } unfolded;
 
 typedef struct expansion {
     const kl_canonical *from;
     const kl_terms *plain;
-    int spin;         /* place of the total spin among the charges of `from` */
+    int spin;         /* index of the total spin among the charges of `from` */
     unfolded *cut;    /* [nsite + 1]: of the right part of every cut */
     kl_isometry **iso; /* [nsite] */
 } expansion;
@@ -62,7 +62,7 @@ static kl_qn site_charge(const expansion *x, int p, int component)
     return kl_qn_of(x->plain->model, x->plain->type[p]->state_charge[state]);
 }
 
-/* Charges of component m of sector k of the isometry at p: those of any way to make it. */
+/* Charges of component m of sector k of the isometry at p: those of any path that makes it. */
 static kl_qn charge_of(const expansion *x, int p, int k, int m)
 {
     const kl_isometry *const r = x->from->right[p];

@@ -2,7 +2,7 @@
    measure.h. Outline of <A_i B_j>:
    1. L_i, the operator A_i in the left states of cut j, grows by one site at a time, all i < j side by side
       as one list of records;
-   2. at site j the centre tensor T turns B_j into its dual X = sum T B_j T^T over the site and all that is
+   2. at site j the centre tensor T makes B_j its dual X = sum T B_j T^T over the site and all that is
       right of it;
    3. <A_i B_j> is the scalar product of L_i and X, one call for all i.
    So N sites take N(N+1)/2 growth steps of one operator, and nothing is computed per pair but a scalar

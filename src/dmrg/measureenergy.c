@@ -90,7 +90,7 @@ out:
     return st;
 }
 
-/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, in psi's place; with last |y - E psi|^2,
+/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, instead of psi; with last |y - E psi|^2,
    since nothing further right changes. */
 static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s,
                               double energy, int last, double *variance, kl_err *err)

@@ -159,7 +159,7 @@ static hid_t create_group(hid_t at, const char *name)
     return group;
 }
 
-/* The groups on the way to a name, where they are missing: those that the library makes by itself have the
+/* The groups that a name lies in, where they are missing: those that the library makes by itself have the
    time of day. */
 static void create_way(kl_h5_out *w, hid_t at, const char *name)
 {

@@ -1,4 +1,4 @@
-/* A matrix product state, or the vectors of an iteration under way, to HDF5 and back. Nothing read from a
+/* A matrix product state, or the vectors of an unfinished iteration, to HDF5 and back. Nothing read from a
    file sizes an allocation before it was checked against what the file can hold, and every tensor must be
    what it claims to be.
    SPDX-License-Identifier: Apache-2.0 */
@@ -128,7 +128,7 @@ out:
     return st;
 }
 
-/* ---------------------------------------------------------------- writing a run under way */
+/* ---------------------------------------------------------------- writing an unfinished run */
 
 enum { RUN_PART = 1 << 20 }; /* doubles of a vector at a time */
 enum { MOST_VECTOR = 10000000 };
@@ -464,7 +464,7 @@ out:
     return st;
 }
 
-/* ---------------------------------------------------------------- reading a run under way */
+/* ---------------------------------------------------------------- reading an unfinished run */
 
 kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *err)
 {

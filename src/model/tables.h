@@ -1,6 +1,6 @@
 /* The tables of a model and who owns them: compiled into the program, or made in memory from the generator's
-   tables (gen/tables.lua). Does not know where a model's text comes from. SPDX-License-Identifier: Apache-2.0
- */
+   tables (gen/tables.lua). Does not know where a model's text comes from.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TABLES_H
 #define KL_TABLES_H
 #include "model/model.h"
@@ -15,7 +15,7 @@ typedef struct kl_tables {
 /* Tables of a model that lives as long as the program. */
 kl_status kl_tables_borrow(const kl_model *m, kl_tables **out, kl_err *err) KL_MUST_CHECK;
 
-/* Copies the generator's tables at `index` of the stack into memory, every type, length and place checked,
+/* Copies the generator's tables at `index` of the stack into memory, every type, length and index checked,
    and the model by kl_model_check. Raises nothing; may be called inside a protected call. */
 kl_status kl_tables_create(struct lua_State *L, int index, kl_tables **out, kl_err *err) KL_MUST_CHECK;
 

@@ -223,7 +223,7 @@ out:
     return st;
 }
 
-/* Entropies of a sweep under way go with its checkpoints. Version 0.1.0 kept none: then they are made from
+/* Entropies of an unfinished sweep go with its checkpoints. Version 0.1.0 kept none: then they are made from
    the state at the end. */
 static kl_status keep_entropies(kl_dmrgrun *x, int keeps, kl_err *err)
 {

@@ -48,6 +48,7 @@ void kl_options_destroy(kl_options **options)
         if (is_text(row)) kl_free((char **)(void *)field);
         if (is_list(row)) clear_list((kl_text_list *)(void *)field);
     }
+    clear_list(&o->more);
     clear_list(&o->typed);
     kl_free(&o->model);
     kl_free(&o->file);

@@ -7,7 +7,7 @@
 #include "run/placement.h"
 #include "model/tables.h"
 
-/* What a caller has in memory, in the place of what options would name. */
+/* What a caller has in memory, instead of what options would name. */
 typedef struct kl_task_given {
     const kl_fcidump *integrals; /* NULL, or those of a molecule */
     const char *model_text; /* NULL, or a model description; o->model is its name in messages */

@@ -8,7 +8,7 @@ local kit = dofile(here .. "kit.lua")
 local json, near, ok, skip, shell, run = kit.json, kit.near, kit.ok, kit.skip, kit.shell, kit.run
 local mpirun = arg[2]
 
--- What a launcher says, in the place of a launcher.
+-- What a launcher says, instead of a launcher.
 local status, _, err = shell "KRONLAT_MPI=/nowhere OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 $K models"
 ok(status == 2 and err:find "2 processes were started %(OMPI_COMM_WORLD_SIZE%)" and
     select(2, err:gsub("\n", "")) == 1, "without MPI several processes are refused in one line", status, err)

@@ -138,7 +138,7 @@ static void test_mixed(void **state)
     kl_exec *first = NULL, *second = NULL, *all = NULL;
     if (kl_exec_open_offload(!KL_TEST_CUDA, &second, &err) == KL_EABSENT) skip();
     expect_ok(open_one(0, &first, &err), err);
-    for (int k = 0; k < NOP; k++) /* neighbours never at the same place */
+    for (int k = 0; k < NOP; k++) /* neighbours never at the same index */
         for (int large = 0; large < 2; large++)
             time[2 * k + large] = (kl_mixed_time){
                 op[k], large ? 10000 : 100, {(k + large) % 2 ? 1e-3 : 1e-6, (k + large) % 2 ? 1e-6 : 1e-3}};

@@ -34,7 +34,7 @@ local function exists(path)
     return file ~= nil
 end
 
--- The anchors of a document's headings, as the places where it is shown make them.
+-- The anchors of a document's headings, as the programs that show it make them.
 local function anchors_of(text)
     local anchors = {}
     for heading in ("\n" .. text):gmatch "\n#+ ([^\n]+)" do

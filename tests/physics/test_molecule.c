@@ -95,7 +95,7 @@ typedef struct integrals {
     double h[2][N][N], g[3][N][N][N][N]; /* aa, bb, ab */
 } integrals;
 
-/* Symmetric in every way that real orbitals make integrals so; restricted: one set for both spins. */
+/* With all symmetries that integrals over real orbitals have; restricted: one set for both spins. */
 static void random_integrals(integrals *x, int unrestricted, uint64_t seed)
 {
     for (int spin = 0; spin < 2; spin++)
@@ -120,7 +120,7 @@ static void random_integrals(integrals *x, int unrestricted, uint64_t seed)
                     }
 }
 
-/* The same Hamiltonian in orbitals turned by an angle in the plane of p and q. */
+/* The same Hamiltonian in orbitals rotated by an angle in the plane of p and q. */
 static void rotate(integrals *x, int p, int q, double angle)
 {
     const double c = cos(angle), s = sin(angle);
