@@ -19,7 +19,8 @@
 enum {
     SPARE = 2, /* rows of a sector's sketch beyond its share of the states to add; */
     SPARE_FULL = 8, /* and where sectors are filled up */
-    CLEANINGS = 2 /* projections out of the known basis: one leaves rounding of what it takes away */
+    CLEANINGS = 2, /* projections out of the known basis: one leaves rounding of what it takes away */
+    TOGETHER = 1 << 15 /* random numbers a thread makes at a time */
 };
 
 /* A sector of the far side and its partner on the near one. */
@@ -86,8 +87,6 @@ static kl_status lay_out(sketch *t, kl_err *err)
 out:
     return st;
 }
-
-enum { TOGETHER = 1 << 15 }; /* random numbers a thread makes at a time */
 
 /* 1. Omega, of variance 1. */
 static void guess_task(void *self, int64_t i, int thread)
