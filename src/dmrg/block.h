@@ -24,6 +24,7 @@ typedef struct kl_block {
     int64_t ndata;
     kl_exec *ex;
     kl_dptr data;
+    int away; /* 1: it waits, and of data each rank has its part: kl_share_put_away */
 } kl_block;
 
 /* An operator of the block, seen from its side. */

@@ -107,7 +107,7 @@ typedef struct kl_options {
     char *sweep_parameter;
 
     char *exec, *projection, *hybrid, *save_records;
-    int64_t threads;
+    int64_t threads, device; /* device: -1 when not given */
 
     char *output, *resume, *csv, *theme;
     int64_t columns;

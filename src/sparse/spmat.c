@@ -366,6 +366,27 @@ static double element_at(const kl_spmat *csr, int64_t i, int64_t j)
     return 0.0;
 }
 
+kl_status kl_spmat_rows(const kl_spmat *csr, int64_t from, int64_t to, kl_spmat **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t first = kl_sp_offset(csr, csr->start, from), n = kl_sp_offset(csr, csr->start, to) - first;
+    int64_t *off = NULL;
+    uint32_t *column = NULL;
+    double *value = NULL;
+    KL_TRY(kl_alloc(&off, to - from + 1, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&column, n, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&value, n, KL_MEM_MATRIX, err));
+    for (int64_t i = from; i < to; i++) off[i - from + 1] = kl_sp_offset(csr, csr->start, i + 1) - first;
+    for (int64_t k = 0; k < n; k++) column[k] = (uint32_t)kl_sp_column(csr, csr->rest_column, first + k);
+    memcpy(value, csr->rest_value + first, (size_t)n * sizeof *value);
+    KL_TRY(kl_spmat_take_csr(to - from, csr->ncol, 0, &off, &column, &value, out, err));
+out:
+    kl_free(&off);
+    kl_free(&column);
+    kl_free(&value);
+    return st;
+}
+
 kl_status kl_spmat_half(const kl_spmat *csr, kl_spmat **out, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -90,6 +90,9 @@ kl_status kl_spmat_convert(const kl_spmat *csr, const kl_spopts *opts, kl_spmat 
 /* Half of a symmetric CSR matrix. EINPUT names the first element that has no equal mirror image (to 1e-12 of
    the largest). */
 kl_status kl_spmat_half(const kl_spmat *csr, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
+/* Rows [from, to) of a whole CSR matrix. */
+kl_status kl_spmat_rows(const kl_spmat *csr, int64_t from, int64_t to, kl_spmat **out,
+                        kl_err *err) KL_MUST_CHECK;
 void kl_spmat_destroy(kl_spmat **m);
 
 /* Bytes by the paper's formula for this matrix (with the widths of index and offset really used; sliced ELL:
