@@ -45,11 +45,10 @@ typedef struct sketch {
     int nstrip;
     strip *strip; /* [sectors of the near side] */
     int64_t nomega, ng, ne;
-    double *guess; /* [nomega] */
     kl_dptr omega, k, g, e;
     int64_t *kplace; /* [operators of the cut][adjoint 0, 1][near sectors]: of K, or -1 */
     int64_t nk;
-    double *small, *value; /* eigenvectors of G G^T, and values, ascending */
+    double *guess, *small, *value; /* of Omega; eigenvectors of G G^T, and values, ascending */
 } sketch;
 
 static int known_sector(const kl_isometry *iso, int c)
