@@ -106,7 +106,7 @@ static kl_status start_gnuplot(int page, FILE *complaints, pid_t *pid, FILE **to
     return KL_OK;
 }
 
-/* gnuplot repeats the command and marks the place before it says "line N: why": that last line is the
+/* gnuplot repeats the command and marks the column before it says "line N: why": that last line is the
    reason. */
 static void read_reason(FILE *complaints, char *line, int size)
 {

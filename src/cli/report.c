@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "cli/reporttext.h"
+#include "comm/comm.h"
 #include "run/dmrgrun.h"
 #include "run/request.h"
 
@@ -217,9 +218,17 @@ static void print_stop(FILE *to, const kl_result *r)
                 kl_dmrg_wait_text[r->dmrg.wait]);
 }
 
+const char *kl_report_ranks(char out[KL_REPORT_RANKS])
+{
+    const kl_comm *const c = kl_comm_world();
+    out[0] = '\0';
+    if (c != NULL) snprintf(out, KL_REPORT_RANKS, "%d ranks, the first: ", c->size);
+    return out;
+}
+
 static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *facts)
 {
-    char a[32], b[32];
+    char a[32], b[32], ranks[KL_REPORT_RANKS];
     fprintf(to, "time         %s", kl_report_time(d->seconds, a));
     const char *mark = ":";
     for (int i = 0; i < KL_NPART && d->seconds > 0; i++) {
@@ -242,7 +251,7 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
     }
     if (kl_mem_device_peak_bytes() > 0)
         fprintf(to, "; on the device %s", kl_report_bytes((double)kl_mem_device_peak_bytes(), a));
-    fprintf(to, "\nmachine      %s, %d thread%s\n", facts->exec, facts->nthread,
+    fprintf(to, "\nmachine      %s%s, %d thread%s\n", kl_report_ranks(ranks), facts->exec, facts->nthread,
             facts->nthread == 1 ? "" : "s");
 }
 
@@ -321,7 +330,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     for (int i = 0; i < r->nmeasured; i++) kl_report_measured(to, &r->measured[i], r->nsite);
 }
 
-/* A place in the list of all states: by energy, then by sector. */
+/* An entry of the list of all states: by energy, then by sector. */
 typedef struct level {
     double energy;
     int sector, k;

@@ -17,6 +17,7 @@ kl_status kl_options_create(kl_command command, kl_options **out, kl_err *err)
     (*out)->command = command;
     (*out)->checkpoint_every = 60;
     (*out)->ms2 = KL_NO_MS2;
+    (*out)->device = -1;
     (*out)->threshold = 1e-12;
     return KL_OK;
 }

@@ -107,7 +107,7 @@ typedef struct kl_options {
     char *sweep_parameter;
 
     char *exec, *projection, *hybrid, *save_records;
-    int64_t threads;
+    int64_t threads, device; /* device: -1 when not given */
 
     char *output, *resume, *csv, *theme;
     int64_t columns;
@@ -177,7 +177,8 @@ kl_status kl_options_sweep(const char *text, int *n, double **value, kl_err *err
 kl_status kl_options_values(const char *what, const char *text, int *n, double **value,
                             kl_err *err) KL_MUST_CHECK;
 
-/* Whole numbers from low to high, each an entry of a list option. name: for messages; most: places in out. */
+/* Whole numbers from low to high, each an entry of a list option. name: for messages; most: entries of
+   out. */
 kl_status kl_options_integers(const char *name, const kl_text_list *list, int64_t low, int64_t high, int most,
                               int64_t *out, kl_err *err) KL_MUST_CHECK;
 

@@ -325,6 +325,9 @@ const kl_option_row kl_option_table[] = {
          "times faster on matrices from SIZE on"),
     LIST("hybrid", 0, "STEPS", MACHINE, B(BENCH_REPLAY), bench.hybrid,
          "shares of both, as for `kronlat dmrg' (auto); repeatable"),
+    NUMBER("device", 0, "N", MACHINE | RARE, EXECS & ~B(PLAN_ED), device, INT, 0, 1023,
+           "which device to take, from 0 (the first that is visible; of several ranks on a machine each its own, "
+           "in turn)"),
     NUMBER("device-memory", 0, "BYTES", MACHINE | RARE, EXECS & ~B(PLAN_ED), device_memory, BYTES, 1e6, 1e15,
            "take BYTES of the device's memory at most, 4e9, 4GB or 2GiB (all that is free); operators and "
            "parts of an eigensolver's basis that do not fit stay on the host"),

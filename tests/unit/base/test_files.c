@@ -1,6 +1,6 @@
-/* Files and folders that strangers have touched: links and names in the way of what is written, folders that
-   others can change, texts in result files that mean something to gnuplot or to a shell, and seals with one
-   bit changed.
+/* Files and folders that strangers have touched: links and names where something is to be written, folders
+   that others can change, texts in result files that mean something to gnuplot or to a shell, and seals with
+   one bit changed.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -121,7 +121,7 @@ static void test_output_links(void **unused)
     memset(long_text, 'x', sizeof long_text);
     long_text[sizeof long_text - 1] = '\0';
     expect_refused(replace(long_text, &err), KL_EINPUT, err, "too long");
-    expect_ok(replace("door/fresh", &err), err); /* links on the way to the name are the user's business */
+    expect_ok(replace("door/fresh", &err), err); /* links in the path of the name are the user's business */
 }
 
 static void test_foreign_names(void **unused)
