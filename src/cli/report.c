@@ -259,7 +259,10 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
 
 void kl_report_measured(FILE *to, const kl_measured *m, int nsite)
 {
-    enum { PER_LINE = 8, MOST = 64 };
+    enum {
+        PER_LINE = 8,
+        MOST = 64,
+    };
     fprintf(to, "\n%s%s%s\n", m->name, m->note != NULL ? ": " : "", m->note != NULL ? m->note : "");
     if (m->rank == 0) fprintf(to, "  %.12g\n", m->data[0]);
     else if (m->rank == 1) {
