@@ -2,7 +2,7 @@
    brings tiles of rows of all vectors into shared memory by asynchronous copies, two tiles ahead of the work;
    combinations are made eight outputs at a time, so that an input is read once for all of them; inner
    products are entries of 8 x 8 blocks of the Gram matrix (gram.h), which tensor cores add up, a fragment
-   serving as either factor. Vectors may be inputs and outputs at once. A few vectors are few_offload.c's.
+   serving as either factor. Vectors may be inputs and outputs at once. A few vectors are fusedsmall.c's.
    Elsewhere a thread takes whole rows, with its sums in memory.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fusedsmall.h"

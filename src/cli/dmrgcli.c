@@ -8,6 +8,7 @@
 #endif
 #include "cli/dmrgcli.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -482,6 +483,11 @@ static kl_status take_over(run *x, kl_options *o, kl_result **done, kl_err *err)
                     "give --start %.300s",
                     o->resume, o->resume));
     KL_TRY(kl_runfile_adopt(o, *done, err));
+    if (o->molecule && access(o->file, R_OK) != 0)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: %.300s goes on with the integrals of %.300s, which cannot be read: %s; say "
+                       "where they are: kronlat dmrg FILE --resume %.300s",
+                       o->resume, o->file, strerror(errno), o->resume));
 out:
     kl_free(&text);
     return st;
