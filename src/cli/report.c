@@ -153,7 +153,9 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     const double scale = d->energy[0] != 0 ? fabs(d->energy[0]) : 1;
     fprintf(to, "\nenergy       %s  ", kl_report_energy(d->energy[0], d->error_estimate, e));
     if (isfinite(d->error_estimate)) fprintf(to, "+- %.1e", d->error_estimate);
-    else fprintf(to, "without an error bar, which takes two sweeps without noise");
+    else
+        fprintf(to, "without an error bar, which takes two sweeps without noise; of molecules, behind some "
+                    "with it");
     /* of 0 nothing is a part */
     if (d->error_estimate < fabs(d->energy[0]))
         fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0]));
