@@ -69,10 +69,10 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, int *n, kl_rankplan 
         r->traffic = nstep * else_where * (products * dim + 2 * block);
         r->seconds = p->seconds_sweep * (alike + (1 - alike) * share) + r->traffic / kl_rankplan_rate +
                      several * nstep * (products * exchanges + others) * kl_rankplan_latency;
-        r->bytes = (double)p->memory_bytes + several * dim -
-                   else_where * 8.0 *
-                       ((double)p->solver_doubles +
-                        fmax(0, (double)(p->operator_doubles - p->centre_doubles)));
+        r->bytes =
+            (double)p->memory_bytes + several * dim -
+            else_where * 8.0 *
+                ((double)p->solver_doubles + fmax(0, (double)(p->operator_doubles - p->centre_doubles)));
         r->efficiency = p->seconds_sweep / (r->ranks * r->seconds);
     }
 out:
