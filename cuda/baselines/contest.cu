@@ -13,7 +13,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = KL_KRON_LANES, SIDE = 32, TEAM = 256, ROUNDS = 7, GROUPS = 3 };
+enum {
+    LANES = KL_KRON_LANES,
+    SIDE = 32,
+    TEAM = 256,
+    ROUNDS = 7,
+    GROUPS = 3,
+};
 
 /* ---------------------------------------------------------------- libraries */
 

@@ -7,7 +7,10 @@
 #include "model/siteop.h"
 #include "run/bondop.h"
 
-enum { KL_REQUEST_ARGS = 32, KL_REQUEST_TEXT = 400 };
+enum {
+    KL_REQUEST_ARGS = 32,
+    KL_REQUEST_TEXT = 400,
+};
 
 /* ORDER REQUEST: kl_request_kinds[] */
 typedef enum kl_request_kind {
