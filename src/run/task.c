@@ -543,7 +543,10 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
    of them, for up to twice the products and the memory. */
 static int has_small_sectors(const kl_task *t)
 {
-    enum { STATES = 250, USUAL = 1000 }; /* in all, for each irrep; where options say no m */
+    enum {
+        STATES = 250, /* in all, for each irrep */
+        USUAL = 1000  /* where options say no m */
+    };
     const kl_options *const o = t->o;
     int64_t m = o->m > 0 ? o->m : USUAL;
     for (int i = 0; i < o->nschedule; i++)
