@@ -17,7 +17,7 @@ extern "C" {
 enum { KL_RESULT = 1024, KL_SCRATCH = 2 * KL_RESULT }; /* doubles */
 enum { KL_STAGING = 96 << 10 };                  /* bytes */
 
-/* matrices that are diagonalized at a time: four are 6 % faster on an H200, but want two threads more beside
+/* matrices that are diagonalized at a time: four are 6 % faster on an H200, but need two threads more than
    LAPACK's */
 enum { KL_NSOLVER = 2 };
 typedef struct kl_cuda_solver {
@@ -43,7 +43,7 @@ typedef struct kl_cublas {
 
 /* Operators that come in during the products: two buffers are filled in turn. */
 typedef struct kl_cuda_loads {
-    cudaStream_t stream, beside; /* the second: copies that others asked for, with their tickets */
+    cudaStream_t stream, copies; /* the second: copies that others asked for, with their tickets */
     cudaEvent_t here, loaded[2], used[2];
     cudaEvent_t ticket[KL_NTICKET];
     int next;
@@ -103,7 +103,7 @@ kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes
 /* loads.c */
 kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err);
 void kl_cuda_loads_close(kl_cuda *self);
-int kl_cuda_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
+int kl_cuda_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
 void kl_cuda_join(kl_exec *ex, int ticket, int host);
 
 /* vec.cu */

@@ -108,7 +108,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
     }
     snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s",
              self->device, self->sm, self->nsm, KL_CUDA_ARCH);
-    /* and a core beside it */
+    /* and a core of its host */
     static const kl_eigen_time h200[] = {{64, 0.4e-3, 0.6e-3}, {128, 1.2e-3, 0.9e-3}, {256, 4.7e-3, 1.5e-3},
                                          {512, 22e-3, 3.6e-3}, {1024, 0.15, 8.7e-3},  {2500, 2.2, 35e-3}};
     ex->eigen.least = 100;
@@ -122,7 +122,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .release = kl_cuda_release,
         .alloc_far = kl_cuda_alloc_far,
         .is_far = kl_cuda_is_far,
-        .copy_beside = kl_cuda_copy_beside,
+        .copy_async = kl_cuda_copy_async,
         .join = kl_cuda_join,
         .upload = kl_cuda_upload,
         .download = kl_cuda_download,

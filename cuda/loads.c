@@ -10,7 +10,7 @@ kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err)
     KL_TRY(self->host->alloc_bytes((void **)&self->loads, 1, sizeof *self->loads, KL_MEM_MISC, err));
     kl_cuda_loads *const l = self->loads;
     int good = cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking) == cudaSuccess &&
-               cudaStreamCreateWithFlags(&l->beside, cudaStreamNonBlocking) == cudaSuccess &&
+               cudaStreamCreateWithFlags(&l->copies, cudaStreamNonBlocking) == cudaSuccess &&
                cudaEventCreateWithFlags(&l->here, cudaEventDisableTiming) == cudaSuccess;
     for (int i = 0; i < 2 && good; i++)
         good = cudaEventCreateWithFlags(&l->loaded[i], cudaEventDisableTiming) == cudaSuccess &&
@@ -37,11 +37,11 @@ void kl_cuda_loads_close(kl_cuda *self)
         if (l->ticket[i]) cudaEventDestroy(l->ticket[i]);
     if (l->here) cudaEventDestroy(l->here);
     if (l->stream) cudaStreamDestroy(l->stream);
-    if (l->beside) cudaStreamDestroy(l->beside);
+    if (l->copies) cudaStreamDestroy(l->copies);
     self->host->free_ptr((void **)&self->loads);
 }
 
-int kl_cuda_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after)
+int kl_cuda_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after)
 {
     kl_cuda *const self = ex->self;
     kl_cuda_loads *const l = self->loads;
@@ -49,12 +49,12 @@ int kl_cuda_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int af
     l->next = (l->next + 1) % KL_NTICKET;
     if (after) {
         cudaEventRecord(l->here, self->stream);
-        cudaStreamWaitEvent(l->beside, l->here, 0);
+        cudaStreamWaitEvent(l->copies, l->here, 0);
     }
     if (n > 0)
         cudaMemcpyAsync(kl_device(dst), kl_device(src), (size_t)n * sizeof(double), cudaMemcpyDefault,
-                        l->beside);
-    cudaEventRecord(l->ticket[ticket], l->beside);
+                        l->copies);
+    cudaEventRecord(l->ticket[ticket], l->copies);
     return ticket;
 }
 

@@ -88,7 +88,7 @@ kl_status kl_cuda_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
 {
     kl_cuda *const self = ex->self;
     void *block;
-    kl_status st = kl_cuda_loads_open(self, err); /* what is there is copied: see copy_beside */
+    kl_status st = kl_cuda_loads_open(self, err); /* what is there is copied: see copy_async */
     if (st != KL_OK) return st;
     st = self->host->pool_alloc(&self->far, n * (int64_t)sizeof(double), &block, err);
     out->addr = (uintptr_t)block;
@@ -118,7 +118,7 @@ static void copy_piece(void *ctx, int64_t task, int thread)
     memcpy(c->to + at, c->from + at, (size_t)(rest < PIECE ? rest : PIECE));
 }
 
-/* By all threads into two pieces of pinned memory in turn, while the other one is on its way. 1: there is
+/* By all threads into two pieces of pinned memory in turn, while the other one is in flight. 1: there is
    none, or a copy failed. */
 static int put_staged(kl_exec *ex, char *to, const char *from, int64_t bytes)
 {

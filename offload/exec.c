@@ -177,7 +177,7 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     else if (!on_host) snprintf(device, sizeof device, "device %d, ", self->device);
     snprintf((*out)->where, sizeof(*out)->where, "%simages for %s, %s regions", device, KL_OFFLOAD_IMAGES,
              self->bare ? "bare" : "combined");
-    /* LAPACK beside an H200; tune measures */
+    /* LAPACK on the host of an H200; tune measures */
     static const kl_eigen_time cores[] = {{64, 0.4e-3, 0}, {128, 1.2e-3, 0}, {256, 4.7e-3, 0},
                                           {512, 22e-3, 0}, {1024, 0.15, 0},  {2500, 2.2, 0}};
     (*out)->eigen.least = self->bare ? 128 : INT_MAX; /* one thread a row is for tests */

@@ -29,7 +29,7 @@ typedef struct tables {
     kl_gather_op *to;
     kl_gather_cross *cross;
     kl_gather_block *block;
-    uint64_t *turned;      /* [longest side] */
+    uint64_t *transposed;      /* [longest side] */
     uint64_t at_op, at_cross, at_block;
 } tables;
 
@@ -47,19 +47,19 @@ static int32_t place_of(const tables *t, const kl_kron_op *o)
     return found ? (int32_t)(found - t->op) : -1;
 }
 
-/* 1 when all bits are worth the same; then *turned are the bits of each right state. */
-static int one_weight(const kl_kron_block *b, double *weight, uint64_t *turned)
+/* 1 when all bits are worth the same; then *transposed are the bits of each right state. */
+static int one_weight(const kl_kron_block *b, double *weight, uint64_t *transposed)
 {
     const int64_t pitch = b->ntile * LANES;
     *weight = 0.0;
     for (int64_t r = 0; r < pitch; r++) {
-        turned[r] = 0;
+        transposed[r] = 0;
         for (int k = 0; k < b->nbit; k++) {
             const double v = b->bits[k * pitch + r];
             if (v == 0.0) continue;
             if (*weight == 0.0) *weight = v;
             if (v != *weight) return 0;
-            turned[r] |= UINT64_C(1) << k;
+            transposed[r] |= UINT64_C(1) << k;
         }
     }
     return *weight != 0.0;
@@ -99,7 +99,7 @@ static void fill(const kl_kron *k, tables *t, arena *a, int64_t *nunit)
         to->dr = put(a, b->dr, pitch * 8);
         if (b->nbit > 0) {
             to->mask = put(a, b->mask, b->nl * 8);
-            if (one_weight(b, &to->weight, t->turned)) to->turned = put(a, t->turned, pitch * 8);
+            if (one_weight(b, &to->weight, t->transposed)) to->transposed = put(a, t->transposed, pitch * 8);
             else to->weight = 0.0, to->bits = put(a, b->bits, b->nbit * pitch * 8);
         }
         to->fl = put(a, b->fl, b->nfeature * b->nl * 8);
@@ -153,7 +153,7 @@ kl_status kl_gather_prepare(kl_kron *k, kl_pool *pool, kl_err *err)
     KL_TRY(kl_alloc(&t.to, t.nop, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&t.cross, t.ncross, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&t.block, k->nblock, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&t.turned, most, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&t.transposed, most, KL_MEM_MISC, err));
     fill(k, &t, &a, &h->nunit);
     h->bytes = a.used;
     h->memory = kl_pool_take(pool, h->bytes);
@@ -180,7 +180,7 @@ out:
     kl_free(&t.to);
     kl_free(&t.cross);
     kl_free(&t.block);
-    kl_free(&t.turned);
+    kl_free(&t.transposed);
     kl_free(&a.host);
     if (st != KL_OK) kl_gather_release(k, pool);
     return st;

@@ -28,7 +28,7 @@ typedef struct kl_gather_block { /* kl_kron_block */
     int32_t first_cross, ncross;
     double weight;                /* all bits are worth this much, or 0 */
     uint64_t dl, dr, mask, bits, fl, fr;
-    uint64_t turned;              /* weight: [8 ntile] the bits of a right state */
+    uint64_t transposed;              /* weight: [8 ntile] the bits of a right state */
 } kl_gather_block;
 
 enum { KL_GATHER_ROWS = 32 };

@@ -31,14 +31,15 @@ static inline double factor(const kl_gather_op *o, int64_t row, uint32_t p)
     return p < ((const uint32_t *)(uintptr_t)o->minus)[row] ? o->scale : -o->scale;
 }
 
-/* Element c of a column of x: one run of memory for left states, tiles of nl for right ones (turned). */
-static inline double of_column(const double *from, int64_t c, int turned, int64_t nl)
+/* Element c of a column of x: one run of memory for left states, tiles of nl for right ones (transposed). */
+static inline double of_column(const double *from, int64_t c, int transposed, int64_t nl)
 {
-    return from[turned ? c / LANES * nl * LANES + c % LANES : c * LANES];
+    return from[transposed ? c / LANES * nl * LANES + c % LANES : c * LANES];
 }
 
 /* Row `row` of an operator times a column of x. */
-static inline double row_sum(const kl_gather_op *o, int64_t row, const double *from, int turned, int64_t nl)
+static inline double row_sum(const kl_gather_op *o, int64_t row, const double *from, int transposed,
+                             int64_t nl)
 {
     const uint32_t *const ptr = (const uint32_t *)(uintptr_t)o->ptr;
     const uint32_t end = ptr[row + 1];
@@ -47,12 +48,12 @@ static inline double row_sum(const kl_gather_op *o, int64_t row, const double *f
     if (p == end) return 0.0;
     if (o->coef) {
         const double *const coef = (const double *)(uintptr_t)o->coef;
-        for (; p < end; p++) s += coef[p] * of_column(from, column(o, p), turned, nl);
+        for (; p < end; p++) s += coef[p] * of_column(from, column(o, p), transposed, nl);
         return s;
     }
     const uint32_t minus = ((const uint32_t *)(uintptr_t)o->minus)[row];
-    for (; p < minus; p++) s += of_column(from, column(o, p), turned, nl);
-    for (; p < end; p++) t += of_column(from, column(o, p), turned, nl);
+    for (; p < minus; p++) s += of_column(from, column(o, p), transposed, nl);
+    for (; p < end; p++) t += of_column(from, column(o, p), transposed, nl);
     return o->scale * (s - t);
 }
 
@@ -62,7 +63,7 @@ static inline double diagonal(const kl_gather_block *b, int64_t l, int64_t r)
     double d = ((const double *)(uintptr_t)b->dl)[l] + ((const double *)(uintptr_t)b->dr)[r];
     if (b->weight != 0.0) {
         d += b->weight * __builtin_popcountll(((const uint64_t *)(uintptr_t)b->mask)[l] &
-                                              ((const uint64_t *)(uintptr_t)b->turned)[r]);
+                                              ((const uint64_t *)(uintptr_t)b->transposed)[r]);
     } else if (b->nbit > 0) {
         const double *const bits = (const double *)(uintptr_t)b->bits;
         for (uint64_t m = ((const uint64_t *)(uintptr_t)b->mask)[l]; m; m &= m - 1)

@@ -1,4 +1,4 @@
-/* CSR5 as a yardstick: Liu and Vinter, ICS 2015. Tiles of 32 lanes times `sigma` non-zeros, turned round so
+/* CSR5 as a yardstick: Liu and Vinter, ICS 2015. Tiles of 32 lanes times `sigma` non-zeros, transposed so
    that lanes read side by side; bits that say where rows begin; sums that cross lanes by a scan; what a tile
    leaves for the row before it is added by a second kernel. Rows without non-zeros stay 0.
    SPDX-License-Identifier: Apache-2.0 */

@@ -67,7 +67,7 @@ static __device__ double entry_at(const kl_devkron_op *o, int64_t row, int64_t c
     for (int k = 0; k < 2 * (int)span.far_count; k++) {
         const uint32_t e = kl_devkron_far(o, span.far_first, k, ROWS, (int)(row % ROWS));
         if ((e & 0x7fffffffu) == (uint32_t)col)
-            a += o->unit ? kl_turned(o->scale, e)
+            a += o->unit ? kl_flip_sign(o->scale, e)
                          : o->far_coef[(2 * (int64_t)span.far_first + k) * ROWS + row % ROWS];
     }
     return a;

@@ -20,7 +20,7 @@
 kl_status kl_fail(kl_err *err, kl_status st, const char *fmt, ...)
 {
     if (err == NULL) return st;
-    /* By way of a second buffer: callers prepend to an error by passing err->text itself as an argument. */
+    /* Through a second buffer: callers prepend to an error by passing err->text itself as an argument. */
     char text[sizeof(err->text)];
     va_list args;
     va_start(args, fmt);

@@ -234,7 +234,7 @@ kl_status kl_dense_eig_tridiagonal(int n, const double *d, const double *e, doub
     if (!finite_columns(n, 1, d, n))
         return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
     if (n > 1 && !finite_columns(n - 1, 1, e, n))
-        return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
+        return refuse_not_finite("off-diagonal elements", n - 1, 1, e, n, 0, err);
     const int64_t size = n, nwork = 1 + 4 * size + size * size, niwork = 3 + 5 * size;
     if (nwork > INT32_MAX) return refuse_rows(n, err);
     KL_TRY(space_take(nwork + size, niwork, &s, err));
@@ -280,8 +280,8 @@ out:
     return st;
 }
 
-kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, int count, double *z,
-                            kl_err *err)
+kl_status kl_dense_eig_transform(int n, const double *a, int lda, const double *t, int count, double *z,
+                                 kl_err *err)
 {
     kl_status st = KL_OK;
     const int P = KL_DENSE_PANEL;
@@ -313,7 +313,7 @@ kl_status kl_dense_tridiagonal(int n, const double *d, const double *e, int firs
     if (!finite_columns(n, 1, d, n))
         return refuse_not_finite("diagonal of a tridiagonal matrix", n, 1, d, n, 0, err);
     if (n > 1 && !finite_columns(n - 1, 1, e, n))
-        return refuse_not_finite("elements beside the diagonal", n - 1, 1, e, n, 0, err);
+        return refuse_not_finite("off-diagonal elements", n - 1, 1, e, n, 0, err);
     kl_status st = KL_OK;
     space s;
     KL_TRY(space_take(8 * (int64_t)n, 6 * (int64_t)n, &s, err));

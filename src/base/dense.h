@@ -17,13 +17,13 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err) KL_MUS
    the tridiagonal matrix Q^T a Q, which has d[n] on its diagonal and e[n - 1] on the next one: its n - 1
    reflections in the columns, KL_DENSE_PANEL at a time as I - V T V^T (Schreiber and Van Loan, SIAM J. Sci.
    Stat. Comput. 10, 53 (1989)), the factors T in t[KL_DENSE_PANEL * n]. sytrd. kl_divide (divide.h) finds
-   that matrix' vectors. turn: any `count` of them, z[count][n], become eigenvectors of the matrix, Q z. a and
-   t are only read: threads may turn vectors of one matrix at a time. */
+   that matrix' vectors. transform: any `count` of them, z[count][n], become eigenvectors of the matrix,
+   Q z. a and t are only read: threads may transform vectors of one matrix at a time. */
 enum { KL_DENSE_PANEL = 32 };
 kl_status kl_dense_eig_reduce(int n, double *a, int lda, double *d, double *e, double *t,
                               kl_err *err) KL_MUST_CHECK;
-kl_status kl_dense_eig_turn(int n, const double *a, int lda, const double *t, int count, double *z,
-                            kl_err *err) KL_MUST_CHECK;
+kl_status kl_dense_eig_transform(int n, const double *a, int lda, const double *t, int count, double *z,
+                                 kl_err *err) KL_MUST_CHECK;
 
 /* Eigenvectors z[n][ldz] and values w[n], ascending, of the tridiagonal matrix with d[n] on its diagonal and
    e[n - 1] on the next one, on one thread. stedc, on failure steqr. */

@@ -44,7 +44,7 @@ typedef struct matrix {
     /* [n] each: by kinds, column in front of the join, and which of the poles is its own */
     int *source, *nth;
     int *scratch; /* [3 n] */
-    rotation *turn; /* [n] */
+    rotation *rotations; /* [n] */
     kl_status result; /* where it is a task */
     kl_err error;
 } matrix;
@@ -53,7 +53,7 @@ typedef struct matrix {
 typedef struct node {
     matrix *of;
     int row, n, half, last; /* last: the matrix as a whole */
-    int k, count[NKIND], nturn; /* values that need work */
+    int k, count[NKIND], nrotation; /* values that need work */
     double rho;
     kl_status status;
     kl_err error;
@@ -85,7 +85,7 @@ static void solve_leaf(void *self, int64_t task, int thread)
     if (row > 0) d[0] -= fabs(m->e[row - 1] / m->scale);
     if (row + n < m->out->n) d[n - 1] -= fabs(m->e[row + n - 1] / m->scale);
     leaf->status = kl_dense_eig_tridiagonal(n, d, e, m->value + row, block_of(leaf), m->out->n, &leaf->error);
-    for (int64_t i = row; i < row + n; i++) { /* so that columns can be turned whatever their rows */
+    for (int64_t i = row; i < row + n; i++) { /* so that columns can be transformed whatever their rows */
         double *const column = m->out->z + i * m->out->n;
         memset(column, 0, (size_t)row * sizeof *column);
         memset(column + row + n, 0, (size_t)(m->out->n - row - n) * sizeof *column);
@@ -93,7 +93,7 @@ static void solve_leaf(void *self, int64_t task, int thread)
     }
 }
 
-/* Of two lists of places that give ascending values, one. */
+/* Of two lists of indices that give ascending values, one. */
 static void merge(const double *value, int na, const int *a, int nb, const int *b, int *both)
 {
     for (int i = 0, j = 0; i < na || j < nb;) {
@@ -152,7 +152,7 @@ static void start_joining(void *self, int64_t task, int thread)
             const double before = d[last];
             z[now] = length;
             if (type[now] != type[last]) type[now] = BOTH;
-            m->turn[row + a->nturn++] = (rotation){last, now, type[now], c, s};
+            m->rotations[row + a->nrotation++] = (rotation){last, now, type[now], c, s};
             type[last] = DONE;
             d[last] = before * c * c + d[now] * s * s;
             d[now] = before * s * s + d[now] * c * c;
@@ -173,8 +173,8 @@ static void start_joining(void *self, int64_t task, int thread)
     memcpy(d + k, z + k, (size_t)(n - k) * sizeof *d); /* falling; roots come in front of them */
 }
 
-/* Rows [from, to) of one half: turned; columns that are joined packed, by kinds; those that are done behind
-   the place of the others. */
+/* Rows [from, to) of one half: transformed; columns that are joined packed, by kinds; those that are done
+   behind the place of the others. */
 static void move(const node *a, int lower, int from, int to)
 {
     const matrix *const m = a->of;
@@ -187,8 +187,8 @@ static void move(const node *a, int lower, int from, int to)
                   *const below = upper + (int64_t)half * (count[UPPER] + count[BOTH]),
                   *const behind = below + (int64_t)(n - half) * (count[BOTH] + count[LOWER]) + from,
                   *const packed = (lower ? below : upper) + from - skip;
-    for (int i = 0; i < a->nturn; i++) {
-        const rotation *const t = &m->turn[a->row + i];
+    for (int i = 0; i < a->nrotation; i++) {
+        const rotation *const t = &m->rotations[a->row + i];
         double *const x = q + (int64_t)t->x * ld, *const y = q + (int64_t)t->y * ld, c = t->c, s = t->s;
         if (t->rows == (lower ? UPPER : LOWER)) continue;
         for (int r = 0; r < to - from; r++) {
@@ -437,7 +437,7 @@ kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d,
     matrix *m = NULL;
     double *numbers = NULL, work = 0;
     int *integers = NULL, count = 0, shared = 0;
-    rotation *turn = NULL;
+    rotation *rotations = NULL;
     int64_t total = 0, at = 0;
     for (int i = 0; i < nmat; total += n[i++]) {
         out[i] = (kl_divided){.n = n[i]};
@@ -453,7 +453,7 @@ kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d,
     }
     KL_TRY(kl_alloc(&m, nmat, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&numbers, 4 * total, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&turn, total, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&rotations, total, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&integers, 6 * total, KL_MEM_WORK, err));
     kl_blas_init();
     for (int small = 0; small < 2; small++) {
@@ -472,7 +472,7 @@ kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d,
                                   .source = index + size,
                                   .nth = index + 2 * size,
                                   .scratch = index + 3 * size,
-                                  .turn = turn + at};
+                                  .rotations = rotations + at};
             at += size;
         }
         if (!small) shared = count;
@@ -489,7 +489,7 @@ out:
     kl_free(&m);
     kl_free(&numbers);
     kl_free(&integers);
-    kl_free(&turn);
+    kl_free(&rotations);
     return st;
 }
 

@@ -12,18 +12,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_WAY = 2 * PATH_MAX, MOST_LINKS = 40 };
+enum { MAX_REST = 2 * PATH_MAX, MOST_LINKS = 40 };
 
 typedef struct walk {
     const char *path;        /* for messages */
     int fd;                  /* the folder reached */
     mode_t mode;             /* of it */
     char name[NAME_MAX + 1]; /* of it */
-    char way[MAX_WAY];       /* the rest of the way from there */
+    char rest[MAX_REST];     /* of the path from there */
     int nlink;               /* links followed */
 } walk;
 
-static kl_status no_way(const walk *w, const char *name, kl_err *err)
+static kl_status refused(const walk *w, const char *name, kl_err *err)
 {
     const int why = errno;
     return kl_fail(err, why == ENOENT ? KL_EABSENT : KL_EIO, "the folder %.300s cannot be opened: %.200s: %s",
@@ -35,7 +35,7 @@ static kl_status check_owner(const walk *w, const struct stat *info, const char 
 {
     if (info->st_uid == 0 || info->st_uid == geteuid()) return KL_OK;
     return kl_fail(err, KL_EINPUT,
-                   "the folder %.300s is not used: '%.200s' on the way belongs to user %ld; allowed are root "
+                   "the folder %.300s is not used: '%.200s' above it belongs to user %ld; allowed are root "
                    "and this user, %ld",
                    w->path, name, (long)info->st_uid, (long)geteuid());
 }
@@ -65,26 +65,26 @@ static kl_status enter_root(walk *w, kl_err *err)
     struct stat info;
     const int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0 || fstat(fd, &info) != 0) {
-        const kl_status st = no_way(w, "/", err);
+        const kl_status st = refused(w, "/", err);
         if (fd >= 0) close(fd);
         return st;
     }
     return enter(w, fd, &info, "/", err);
 }
 
-/* Puts the text of the link fd before the rest of the way. */
+/* Puts the text of the link fd before the rest of the path. */
 static kl_status follow(walk *w, int fd, const char *name, kl_err *err)
 {
-    char text[MAX_WAY], rest[MAX_WAY];
+    char text[MAX_REST], tail[MAX_REST];
     const ssize_t n = readlinkat(fd, "", text, sizeof text - 1);
-    if (n < 0) return no_way(w, name, err);
+    if (n < 0) return refused(w, name, err);
     text[n] = '\0';
-    snprintf(rest, sizeof rest, "%s", w->way);
+    snprintf(tail, sizeof tail, "%s", w->rest);
     errno = ELOOP;
-    if (++w->nlink > MOST_LINKS) return no_way(w, name, err);
+    if (++w->nlink > MOST_LINKS) return refused(w, name, err);
     errno = ENAMETOOLONG;
-    if ((size_t)n + strlen(rest) + 2 > sizeof w->way) return no_way(w, name, err);
-    snprintf(w->way, sizeof w->way, "%.*s/%.*s", (int)n, text, (int)strlen(rest), rest);
+    if ((size_t)n + strlen(tail) + 2 > sizeof w->rest) return refused(w, name, err);
+    snprintf(w->rest, sizeof w->rest, "%.*s/%.*s", (int)n, text, (int)strlen(tail), tail);
     return text[0] == '/' ? enter_root(w, err) : KL_OK;
 }
 
@@ -96,12 +96,12 @@ static kl_status step(walk *w, const char *name, int make, kl_err *err)
     KL_TRY(check_mode(w, S_ISVTX, err));
     int fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT && make) {
-        if (mkdirat(w->fd, name, 0700) != 0 && errno != EEXIST) return no_way(w, name, err);
+        if (mkdirat(w->fd, name, 0700) != 0 && errno != EEXIST) return refused(w, name, err);
         fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     }
-    if (fd < 0) return no_way(w, name, err);
+    if (fd < 0) return refused(w, name, err);
     if (fstat(fd, &info) != 0) {
-        st = no_way(w, name, err);
+        st = refused(w, name, err);
     } else if (S_ISDIR(info.st_mode)) {
         return enter(w, fd, &info, name, err);
     } else if (S_ISLNK(info.st_mode)) {
@@ -109,21 +109,21 @@ static kl_status step(walk *w, const char *name, int make, kl_err *err)
         if (st == KL_OK) st = follow(w, fd, name, err);
     } else {
         errno = ENOTDIR;
-        st = no_way(w, name, err);
+        st = refused(w, name, err);
     }
     close(fd);
 out:
     return st;
 }
 
-/* Takes the first name off the way; 0: there is none left. */
+/* Takes the first name off the path; 0: there is none left. */
 static int next_name(walk *w, char name[NAME_MAX + 1])
 {
-    const char *const from = w->way + strspn(w->way, "/");
+    const char *const from = w->rest + strspn(w->rest, "/");
     const size_t n = strcspn(from, "/");
     if (n == 0) return 0;
     snprintf(name, NAME_MAX + 1, "%.*s", (int)n, from);
-    memmove(w->way, from + n, strlen(from + n) + 1);
+    memmove(w->rest, from + n, strlen(from + n) + 1);
     return 1;
 }
 
@@ -133,10 +133,10 @@ kl_status kl_folder_open_own(const char *path, int make, int *fd, kl_err *err)
     char here[PATH_MAX] = "", name[NAME_MAX + 1];
     walk w = {.path = path, .fd = -1};
     *fd = -1;
-    if (path[0] != '/' && getcwd(here, sizeof here) == NULL) KL_TRY(no_way(&w, ".", err));
+    if (path[0] != '/' && getcwd(here, sizeof here) == NULL) KL_TRY(refused(&w, ".", err));
     errno = ENAMETOOLONG;
-    if (snprintf(w.way, sizeof w.way, "%s/%s", here, path) >= (int)sizeof w.way)
-        KL_TRY(no_way(&w, path, err));
+    if (snprintf(w.rest, sizeof w.rest, "%s/%s", here, path) >= (int)sizeof w.rest)
+        KL_TRY(refused(&w, path, err));
     KL_TRY(enter_root(&w, err));
     while (next_name(&w, name)) KL_TRY(step(&w, name, make, err));
     KL_TRY(check_mode(&w, 0, err));

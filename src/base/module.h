@@ -15,9 +15,9 @@ typedef struct kl_module {
     int global;           /* 1: libraries that it opens see its names and those of what it needs */
 } kl_module;
 
-/* The variable names the file; else it lies beside the shared library that is in use, beside the program,
-   above it (a build's tests), or where libraries are installed. It stays open for the life of the program.
-   *out: the handle of dlopen. EABSENT says what stands in the way. */
+/* The variable names the file; else it lies in the folder of the shared library that is in use, in that of
+   the program, in the one above it (a build's tests), or where libraries are installed. It stays open for the
+   life of the program. *out: the handle of dlopen. EABSENT says what is missing. */
 kl_status kl_module_open(const kl_module *m, void **out, char path[KL_MODULE_PATH],
                          kl_err *err) KL_MUST_CHECK;
 

@@ -219,7 +219,7 @@ static kl_status one_line(bench *b, const trial *t, kl_spmv *s, kl_spway asked, 
 {
     const kl_spmat *const m = s->m;
     double ms, worst;
-    char how[40] = "", beside[40] = "", speed[200];
+    char how[40] = "", ratio[40] = "", speed[200];
     const kl_status st = one_way(b, t, s, nvec, &ms, &worst, err);
     if (st != KL_OK) return st;
     const double bytes = (double)kl_spmv_bytes(m, nvec), nnz = (double)m->nnz * (m->symmetric ? 2 : 1);
@@ -227,11 +227,11 @@ static kl_status one_line(bench *b, const trial *t, kl_spmv *s, kl_spway asked, 
     if (b->ex->space == KL_SPACE_DEVICE) snprintf(how, sizeof(how), " %-8s", kl_spway_name(asked));
     if (s->threads > 0) snprintf(how, sizeof(how), " %-8s %4d threads", kl_spway_name(asked), s->threads);
     if (b->yardstick[nvec] > 0 && ms > 0)
-        snprintf(beside, sizeof(beside), "  %5.2f x cuSPARSE", b->yardstick[nvec] / ms);
+        snprintf(ratio, sizeof(ratio), "  %5.2f x cuSPARSE", b->yardstick[nvec] / ms);
     if (ms > 0)
         snprintf(speed, sizeof(speed), "%9.4f ms  %7.2f GB/s (%3.0f %% of %s)  %7.2f GFLOP/s%s", ms,
                  1e-6 * bytes / ms, 100e-6 * bytes / ms / b->ceiling, b->ceiling_name, 2e-6 * nnz * nvec / ms,
-                 beside);
+                 ratio);
     else snprintf(speed, sizeof(speed), "too short for the clock");
     printf("resid %.0e PASS | %-6s%s u%d%s nvec=%-2d | %s | %9.2f MB, formula %9.2f\n", worst,
            kl_spformat_name(m->format), m->symmetric ? " half" : "", 8 * m->index_bytes, how, nvec, speed,
@@ -461,7 +461,7 @@ out:
 typedef struct molecule {
     bench *b;
     char name[300];
-    double seconds, cpu; /* that products took on the way */
+    double seconds, cpu; /* that products took meanwhile */
 } molecule;
 
 static kl_status on_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)

@@ -10,7 +10,7 @@ enum { KL_BENCH_M = 8 };
 typedef struct kl_bench_way {
     kl_exec *ex;
     kl_projection projection;
-    int beside; /* 1: a yardstick, shown before our best kernel */
+    int yardstick; /* 1: not ours, shown before our best kernel */
 } kl_bench_way;
 
 typedef struct kl_bench_device {

@@ -56,7 +56,7 @@ static kl_status list_lines(kl_bench_device *b, const char *name, kl_batch *q, k
     kl_status st = KL_OK;
     double *want = NULL, *got = NULL, *copy[KL_NAT] = {NULL};
     kl_dptr kept[KL_NAT];
-    double beside = 0; /* seconds by CUDA's kernel */
+    double cuda = 0; /* seconds of its kernel */
     if (!kl_bench_wanted(b, name)) return KL_OK;
     if (!b->plain && b->product == 0) KL_TRY(dgemm_ceiling(b, err));
     memcpy(kept, q->base, sizeof kept);
@@ -84,7 +84,7 @@ static kl_status list_lines(kl_bench_device *b, const char *name, kl_batch *q, k
     }
     for (int k = b->with_host ? 0 : -1; k < b->nway; k++) { /* -1: the answer */
         const int w = k < 0 ? 0 : k;
-        if (b->own && k >= 0 && k + 1 < b->nway && !b->way[w].beside) continue;
+        if (b->own && k >= 0 && k + 1 < b->nway && !b->way[w].yardstick) continue;
         kl_exec *const ex = b->way[w].ex;
         ex->projection = b->way[w].projection;
         kl_batch_plan plan;
@@ -123,8 +123,8 @@ static kl_status list_lines(kl_bench_device *b, const char *name, kl_batch *q, k
         t /= l.repeat, u /= l.repeat;
         const double rate = q->flop / t * 1e-12;
         char of[40] = "", share[40] = "", lasting[40] = "";
-        if (b->way[k].beside) beside = t;
-        else if (beside > 0) snprintf(of, sizeof of, ", %.0f %% of CUDA's", 100 * beside / t);
+        if (b->way[k].yardstick) cuda = t;
+        else if (cuda > 0) snprintf(of, sizeof of, ", %.0f %% of CUDA's", 100 * cuda / t);
         b->rate = rate;
         /* --quick has none */
         if (!isnan(u)) snprintf(lasting, sizeof lasting, " (sustained %6.2f)", q->flop / u * 1e-12);

@@ -189,7 +189,7 @@ static void print_run(const char *who, double exact, const told *t)
         else if (!inside && !other)
             printf(" %s %.2f s (%.0f %%),", t->part[i], t->spent[i], 100 * t->spent[i] / t->seconds);
     }
-    printf(" H x %.2f s (%.0f %%), eigensolver beside it %.2f s (%.0f %%), none of these %.2f s\n", product,
+    printf(" H x %.2f s (%.0f %%), rest of the eigensolver %.2f s (%.0f %%), none of these %.2f s\n", product,
            100 * product / t->seconds, solver - product, 100 * (solver - product) / t->seconds,
            t->seconds - known);
     if (exact == 0) return;

@@ -1,6 +1,6 @@
 /* From integrals to operator strings: see molecule.h.
    1. Tables: sixteen operators of a site, cdag_up^a cdag_dn^b c_dn^c c_up^d, by the bits a, b, c, d, of which
-      0 is the identity; the adjoint turns the bits round and has no sign.
+      0 is the identity; the adjoint swaps the bits and has no sign.
    2. Strings: c+_p c+_r c_s c_q with the spins (up, dn) or twice the same, brought into the order of the
       positions. What falls on one site is in the order of these operators by then, so that its bits are
       joined.
@@ -15,9 +15,9 @@
 #include "model/strings.h"
 #include "phase.h"
 
-enum { NOP = 16, DIM = 4, MAX_IRREP = 8, MAX_SHIFT = 2, NSHIFT = 2 * MAX_SHIFT + 1 };
+enum { NOP = KL_MOLECULE_OPS, DIM = 4, MAX_IRREP = 8, MAX_SHIFT = 2, NSHIFT = 2 * MAX_SHIFT + 1 };
 enum { NKEPT = 1 + NSHIFT * NSHIFT * MAX_IRREP * 2 };
-enum { CDAG_UP = 1, CDAG_DN = 2, C_DN = 4, C_UP = 8 };
+enum { CDAG_UP = KL_CDAG_UP, CDAG_DN = KL_CDAG_DN, C_DN = KL_C_DN, C_UP = KL_C_UP };
 
 typedef struct kl_molecule_tables {
     kl_charge charge[5];

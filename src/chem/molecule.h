@@ -9,16 +9,20 @@
 #include "model/qn.h"
 #include "model/terms.h"
 
+/* The operators of a site by these bits a, b, c, d: cdag_up^a cdag_dn^b c_dn^c c_up^d; 0 is the identity. The
+   states of a site by the bits 1 (up) and 2 (dn). */
+enum { KL_CDAG_UP = 1, KL_CDAG_DN = 2, KL_C_DN = 4, KL_C_UP = 8, KL_MOLECULE_OPS = 16 };
+
 typedef struct kl_molecule {
     kl_model model;
     struct kl_molecule_tables *tables; /* what the model's pointers point to */
     int norb;
-    int *order;          /* [norb]: orbital of the integrals at DMRG position p */
-    int *position;       /* [norb]: inverse of order */
-    int *irrep;          /* [norb] by orbital, from 0 */
-    kl_terms *terms;     /* the constant is the file's core energy */
-    int64_t ndropped;    /* strings that the threshold left out, */
-    double dropped;      /* and by how much no energy is changed more for it (sum of their sizes) */
+    int *order; /* [norb]: orbital of the integrals at DMRG position p */
+    int *position; /* [norb]: inverse of order */
+    int *irrep; /* [norb] by orbital, from 0 */
+    kl_terms *terms; /* the constant is the file's core energy */
+    int64_t ndropped; /* strings that the threshold left out, */
+    double dropped; /* and by how much no energy is changed more for it (sum of their sizes) */
 } kl_molecule;
 
 /* order[norb]: orbital of each position, a permutation. Strings whose coefficient is below the threshold in

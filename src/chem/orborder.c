@@ -144,8 +144,8 @@ static double cost_of(int n, const double *exchanged, const int *order)
 
 static int below(uint64_t *seed, int n) { return (int)(kl_random_next(seed) % (uint64_t)n); }
 
-/* A stretch of one parent in its place, the others in the order of the second one; then a stretch is turned
-   round, or an orbital moved. */
+/* A stretch of one parent where it was, the others in the order of the second one; then a stretch is
+   reversed, or an orbital moved. */
 static void breed(int n, const int *a, const int *b, int *child, uint64_t *seed)
 {
     int from = below(seed, n), to = below(seed, n);

@@ -1,5 +1,5 @@
 /* What a configuration interaction keeps of itself: the irreps that are solved, and the solver of the one
-   under way.
+   that is not finished.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CIKEEP_H
 #define KL_CIKEEP_H
@@ -9,8 +9,8 @@ typedef struct kl_cikeep {
     const kl_keeper *to; /* NULL: nothing is kept */
     kl_cisector *s; /* [8] */
     kl_ci_block *block; /* [8] */
-    int irrep, last; /* under way: irrep -1: none; last 1: in its fine stage */
-    kl_keep solver; /* of the irrep under way, from a checkpoint */
+    int irrep, last; /* the current irrep, -1: none; last 1: in its fine stage */
+    kl_keep solver; /* of the current irrep, from a checkpoint */
 } kl_cikeep;
 
 /* Irreps as a checkpoint has them, if there is one. EINPUT: it is none of this run. */

@@ -4,7 +4,7 @@
       its non-zeros.
    2. V_ab, one row ia of Y at a time, and one irrep of orbital pairs at a time: the rows of X that a move of
       alpha leads to stand side by
-      side; a product with the integrals (pq|rs) turns them into one vector for each pair rs; these are added
+      side; a product with the integrals (pq|rs) makes of them one vector for each pair rs; these are added
       where the move rs of beta
       leads. A row of Y belongs to one thread.
    This is how the host does it; devsigma.c does the same for many rows at a time.

@@ -9,6 +9,7 @@
 #include "comm/comm.h"
 #include "config.h"
 #include "base/mem.h"
+#include "run/edspin.h"
 
 static const kl_measured *find(const kl_result *r, const char *name)
 {
@@ -48,11 +49,15 @@ static void print_states(FILE *to, const kl_result *r, const double *run)
     const kl_dmrg_result *const d = &r->dmrg;
     const double *const residual = list_of(r, "ed/residual", d->nstate),
                         *const error = list_of(r, "ed/error", d->nstate),
-                        *const degeneracy = list_of(r, "ed/degeneracy", d->nstate);
+                        *const degeneracy = list_of(r, "ed/degeneracy", d->nstate),
+                        *const s2 = list_of(r, "ed/s2", d->nstate);
+    char spin[16];
     for (int k = 0; k < d->nstate && residual && error && degeneracy; k++) {
         fprintf(to, "%s%-*d %.14g", k == 0 ? "energy " : "state  ", 5, k, d->energy[k]);
         if (k > 0) fprintf(to, "  %.6e above the lowest", d->energy[k] - d->energy[0]);
         fprintf(to, "  +- %.0e  residual %.1e", fmax(error[k], run[KL_EDRUN_ATTAINABLE]), residual[k]);
+        if (s2 && kl_edspin_text(s2[k], spin)) fprintf(to, "  S=%s", spin);
+        else if (s2) fprintf(to, "  <S^2>=%.6f", s2[k]);
         if (degeneracy[k] > 1)
             fprintf(to, "  one of %s%.0f that agree",
                     run[KL_EDRUN_OPEN] != 0.0 && k + degeneracy[k] >= d->nstate ? "at least " : "",

@@ -77,7 +77,7 @@ static const paper *paper_of(const kl_report_head *head, int n, const kl_infinit
 }
 
 /* The paper's number, in brackets, or nothing. */
-static const char *beside(const paper *p, double x, const char *unit, char out[32])
+static const char *of_paper(const paper *p, double x, const char *unit, char out[32])
 {
     out[0] = '\0';
     if (p) snprintf(out, 32, "   (%.4g%s)", x, unit);
@@ -116,23 +116,23 @@ void kl_report_infinite(FILE *to, const kl_report_head *head, int n, const kl_in
         fprintf(to, "  residual reached              %.0e at worst: as far as the eigensolver came\n",
                 reached);
     fprintf(to, "  work                          %-12s%s\n", kl_report_flop(t.flop, a),
-            beside(p, p ? p->flop : 0, " flop", c));
+            of_paper(p, p ? p->flop : 0, " flop", c));
     fprintf(to, "  largest H_SB                  %-12.4g%s\n", (double)t.dim,
-            beside(p, p ? p->dim : 0, "", c));
+            of_paper(p, p ? p->dim : 0, "", c));
     fprintf(to, "  largest sector                %-12.4g%s\n", (double)t.sector,
-            beside(p, p ? p->sector : 0, "", c));
+            of_paper(p, p ? p->sector : 0, "", c));
     fprintf(to, "  sectors, average              %-12.2f%s\n", t.sectors / n,
-            beside(p, p ? p->sectors : 0, "", c));
+            of_paper(p, p ? p->sectors : 0, "", c));
     fprintf(to, "  largest matrix                %-12lld%s\n", (long long)t.matrix,
-            beside(p, p ? p->matrix : 0, "", c));
+            of_paper(p, p ? p->matrix : 0, "", c));
     fprintf(to, "  memory                        %s", kl_report_bytes((double)t.memory, a));
     if (row[n - 1].device_bytes > 0)
         fprintf(to, ", device %s%s", kl_report_bytes((double)row[n - 1].device_bytes, a),
-                beside(p, p ? p->memory : 0, " MB", c));
+                of_paper(p, p ? p->memory : 0, " MB", c));
     fprintf(to, "\n  Davidson iterations, average  %-12.1f%s\n", t.products / n,
-            beside(p, p ? p->products : 0, "", c));
+            of_paper(p, p ? p->products : 0, "", c));
     fprintf(to, "  time                          %-12s%s", kl_report_time(t.seconds, a),
-            beside(p, p ? p->seconds[1] : 0, " s", c));
+            of_paper(p, p ? p->seconds[1] : 0, " s", c));
     if (p) fprintf(to, ", without GPU %.0f s; NoStreams, Table 2: %.0f s", p->seconds[0], p->nostreams);
     int nlarge = 0;
     for (int i = 0; i < n; i++) nlarge += row[i].lr_too_large;

@@ -99,7 +99,8 @@ static int is_profile(const kl_result *r, const kl_measured *m)
 {
     if (r->dmrg.entropy != NULL && strcmp(m->name, "entropy") == 0) return 0;
     return m->rank == 1 && (m->shape[0] == r->nsite || m->shape[0] == r->nsite - 1) &&
-           !begins(m->name, "ed/") && !begins(m->name, "thermal/");
+           !begins(m->name, "ed/") && !begins(m->name, "thermal/") &&
+           strcmp(m->name, "molecule/order") != 0 && strcmp(m->name, "molecule/irreps") != 0;
 }
 
 /* A curve of exact diagonalization: A by frequency, or an average by temperature with its error. */
@@ -113,6 +114,37 @@ static const kl_measured *find(const kl_result *r, const char *name)
     for (int i = 0; i < r->nmeasured; i++)
         if (strcmp(r->measured[i].name, name) == 0) return &r->measured[i];
     return NULL;
+}
+
+static const kl_measured *information(const kl_result *r)
+{
+    const kl_measured *const m = find(r, "molecule/mutual_information");
+    return m != NULL && m->rank == 2 && m->shape[0] == r->nsite && m->shape[1] == r->nsite ? m : NULL;
+}
+
+/* Block $information: the mutual information of orbitals in the order along the sites. */
+static int write_information(FILE *to, const kl_result *r)
+{
+    const kl_measured *const m = information(r);
+    if (m == NULL) return 0;
+    fprintf(to, "$information << EOD\n");
+    for (int i = 0; i < r->nsite; i++)
+        for (int j = 0; j < r->nsite; j++)
+            fprintf(to, "%.17g%c", m->data[r->order[i] * m->shape[1] + r->order[j]],
+                    j < r->nsite - 1 ? ' ' : '\n');
+    fprintf(to, "EOD\n");
+    return 1;
+}
+
+static void information_panel(FILE *to, const kl_result *r)
+{
+    fprintf(to, "set title 'mutual information of orbitals, in their order along the sites'");
+    axis_x(to, "position", 0, r->nsite - 1);
+    fprintf(to,
+            "unset logscale y; set format y '%%g'; set yrange [-0.5:%g]; unset grid\n"
+            "set palette defined (0 'white', 0.3 'gold', 1 'dark-red'); set cbrange [0:*]\n"
+            "plot $information matrix with image notitle\nset grid\n",
+            r->nsite - 0.5);
 }
 
 /* Blocks $curve0, $curve1, ... of x, y, error; and $levels of number and energy above the lowest. Return how
@@ -213,9 +245,9 @@ static void write_script(FILE *to, const void *self, const char *terminal)
             fprintf(to, "%g %.17g\n", (double)k + (m->shape[0] < r->nsite ? 0.5 : 0.0), m->data[k]);
         fprintf(to, "EOD\n");
     }
-    const int levels = write_levels(to, r), ncurve = write_curves(to, r);
+    const int levels = write_levels(to, r), ncurve = write_curves(to, r), mutual = write_information(to, r);
     npanel = (levels > 0) + ncurve + (falling > 0) + (discarding > 0) + (d->entropy != NULL && r->nsite > 1) +
-             nprofile;
+             nprofile + mutual;
     if (npanel == 0) npanel = 1;
 
     const int columns = npanel > 1 ? 2 : 1, rows = (npanel + columns - 1) / columns;
@@ -250,7 +282,8 @@ static void write_script(FILE *to, const void *self, const char *terminal)
                                               : "site",
               0, r->nsite - 1, 0, "linespoints", data);
     }
-    if (levels + ncurve + falling + discarding + nprofile == 0 && d->entropy == NULL)
+    if (mutual) information_panel(to, r);
+    if (mutual + levels + ncurve + falling + discarding + nprofile == 0 && d->entropy == NULL)
         fprintf(to, "set yrange [0:1]\nplot [0:1] -1 notitle\n");
     fprintf(to, "unset multiplot\nunset output\n");
 }

@@ -74,7 +74,7 @@ out:
 struct kl_transfer {
     kl_comm_wait *wait;
     int npart;
-    kl_ranks_part *part; /* received by way of the host */
+    kl_ranks_part *part; /* received through the host */
     double *host;        /* where a device's numbers travel */
 };
 
@@ -86,7 +86,7 @@ static void discard(kl_transfer **t)
     kl_free(t);
 }
 
-/* Host memory of every part: its own, or a place in t->host. */
+/* Host memory of every part: its own, or a part of t->host. */
 static kl_status places(kl_exec *ex, kl_transfer *t, kl_comm_part *list, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -38,7 +38,7 @@ typedef struct kl_ranks_part {
     int64_t n;
 } kl_ranks_part;
 typedef struct kl_transfer kl_transfer;
-/* After what the executor was asked for until now, beside what it is asked for until finish. */
+/* After what the executor was asked for until now, at the same time as what it is asked for until finish. */
 kl_status kl_ranks_start(kl_exec *ex, int npart, const kl_ranks_part *part, kl_transfer **out,
                          kl_err *err) KL_MUST_CHECK;
 kl_status kl_ranks_finish(kl_exec *ex, kl_transfer **t, kl_err *err) KL_MUST_CHECK;

@@ -1,4 +1,4 @@
-/* Finds and opens the CUDA module. Whatever stands in the way (not built, made for another program, no
+/* Finds and opens the CUDA module. Whatever prevents it (not built, made for another program, no
    driver, no GPU) is one line.
    SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/module.h"

@@ -1,9 +1,9 @@
 /* The two kernels of H v as a sum of Kronecker products on NVIDIA GPUs from sm_90 on, once for CUDA and for
    bare OpenMP regions, which launch them, a team an item. `right` writes y = (1 (x) b) x and all pairs a (x)
-   b, `left` adds (a (x) 1) x and the diagonal and takes x . y on the way: five passes over memory in all. A
-   team brings the part of x that belongs to its group of states into shared memory, for `left` one run of
-   memory, for `right` many short ones, and walks the packed lists of devkron.h; what lies outside the group
-   comes through the caches while near entries are added.
+   b, `left` adds (a (x) 1) x and the diagonal and takes x . y in the same pass: five passes over memory in
+   all. A team brings the part of x that belongs to its group of states into shared memory, for `left` one run
+   of memory, for `right` many short ones, and walks the packed lists of devkron.h; what lies outside the
+   group comes through the caches while near entries are added.
 
    What limits them, and what is done about it: accesses of shared memory and caches are counted in runs of
    128 bytes, so lanes lie such that 8 neighbours in a tile of x and two left states fill one; latency is
@@ -30,7 +30,7 @@ enum {
 
 /* ---------------------------------------------------------------- sizes, for who launches */
 
-/* Teams that share a multiprocessor, by what kl_devkron says of rooms. */
+/* Teams that share a multiprocessor, by what kl_devkron says of their memory. */
 static inline int kl_kron_left_teams(int room) { return room ? 1 : 2; }
 static inline int kl_kron_right_teams(int room) { return room ? 1 : 4; }
 
@@ -96,7 +96,7 @@ KL_DEV void kl_kron_left_near(double *sum, uint32_t w, uint32_t shared, uint32_t
     const kl_pair v0 = kl_shared_pair(shared + ((w & KL_DEVKRON_LEFT_MASK) | lane)),
                   v1 = kl_shared_pair(shared + ((w >> KL_DEVKRON_LEFT_SHIFT & KL_DEVKRON_LEFT_MASK) | lane));
     const double f0 = unit ? kl_sign_of(w) : kl_cached(coef),
-                 f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
+                 f1 = unit ? kl_flip_sign(1.0, w) : kl_cached(coef + KL_DEVKRON_LEFT_ROWS);
     sum[0] += f0 * v0.a, sum[1] += f0 * v0.b;
     sum[0] += f1 * v1.a, sum[1] += f1 * v1.b;
 }
@@ -109,13 +109,13 @@ KL_DEV kl_pair kl_kron_left_from(uint32_t e, int narrow, const double *x)
     return v;
 }
 
-/* Far pairs of a row: the values of one are on their way, the word of the next one too, while near pairs are
+/* Far pairs of a row: the values of one are in flight, the word of the next one too, while near pairs are
    worked on. */
 typedef struct kl_kron_left_way {
     const double *x; /* of the lane */
     const void *far;
     const double *coef; /* not unit: of the row's first slot */
-    uint64_t at, word; /* of the next pair: place in the list, where it is known, and content */
+    uint64_t at, word; /* of the next pair: index in the list, where it is known, and content */
     int pair, count;
     uint32_t e[2];
     kl_pair v[2];
@@ -185,7 +185,7 @@ KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int
 }
 
 /* Rows of one group on one tile: four lanes a row, two right states a lane; neighbouring warps have
-   neighbouring rows, whose far entries are neighbours too. Words of the next rows are on their way while
+   neighbouring rows, whose far entries are neighbours too. Words of the next rows are in flight while
    these are worked on, and values of far entries while near ones are. once: what the tile's right states have
    of the diagonal, in fast memory (bits of each in 32 bits, where few). few: a popcount of 32 bits makes the
    rest. Returns the lane's part of x . y. */
@@ -336,8 +336,8 @@ KL_DEV void kl_kron_right_near(double *acc, uint32_t w, uint32_t at, int unit, c
     for (int i = 0; i < KL_KRON_MINE; i++) v0[i] = kl_shared_one(a0 + STEP * i);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) v1[i] = kl_shared_one(a1 + STEP * i);
-    const double f0 = unit ? kl_turned(1.0, w << 16) : kl_cached(coef),
-                 f1 = unit ? kl_turned(1.0, w) : kl_cached(coef + KL_DEVKRON_RIGHT_ROWS);
+    const double f0 = unit ? kl_flip_sign(1.0, w << 16) : kl_cached(coef),
+                 f1 = unit ? kl_flip_sign(1.0, w) : kl_cached(coef + KL_DEVKRON_RIGHT_ROWS);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f0 * v0[i];
     KL_UNROLL
@@ -361,7 +361,7 @@ KL_DEV void kl_kron_right_from(double *v, uint32_t e, int narrow, const double *
     }
 }
 
-/* Far entries of a row, a slot at a time: its values and the word of the next pair are on their way while
+/* Far entries of a row, a slot at a time: its values and the word of the next pair are in flight while
    near pairs are worked on. */
 typedef struct kl_kron_right_way {
     const double *x, *coef; /* of the lane's first left state; not unit: of the row's first slot */
@@ -380,7 +380,7 @@ KL_DEV void kl_kron_right_ask(kl_kron_right_way *way, uint32_t e, int narrow)
 
 KL_DEV void kl_kron_right_add(double *acc, const kl_kron_right_way *way, int slot, int unit)
 {
-    const double f = unit ? kl_turned(1.0, way->e) : kl_cached(way->coef + slot * KL_DEVKRON_RIGHT_ROWS);
+    const double f = unit ? kl_flip_sign(1.0, way->e) : kl_cached(way->coef + slot * KL_DEVKRON_RIGHT_ROWS);
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f * way->v[i];
 }
@@ -441,7 +441,7 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
                 const uint32_t e = h ? kl_kron_second(f, narrow) : kl_kron_first(f, narrow),
                                j = e & 0x7fffffffu;
                 if (j == kl_kron_none(narrow)) continue;
-                const double vb = o->unit ? kl_turned(1.0, e) : kl_cached(coef + (2 * k + h) * ROWS);
+                const double vb = o->unit ? kl_flip_sign(1.0, e) : kl_cached(coef + (2 * k + h) * ROWS);
                 const double *const from = xs + (int64_t)(j / LANES) * g->nl * LANES + j % LANES;
                 KL_UNROLL
                 for (int i = 0; i < MINE; i++)

@@ -1,7 +1,8 @@
 /* Lists of one operator: see kronlist.h. 1. The rows of an operator are cut into groups that fit fast memory,
    where few entries cross a border. 2. In a tile of rows far entries are gathered by their distance (column -
    row), the commonest first, and distances share a slot when no row has both; near ones are put into as few
-   slots as allow that no bank of fast memory is wanted twice. SPDX-License-Identifier: Apache-2.0 */
+   slots as allow that no bank of fast memory is wanted twice.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "device/kronlist.h"
 #include "base/mem.h"
 #include <stdlib.h>

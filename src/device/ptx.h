@@ -162,8 +162,8 @@ KL_DEV void kl_shared_two(uint32_t at, uint32_t *to)
     KL_PTX volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(at));
 }
 
-/* v with its sign turned where bit 31 of `sign` is set. */
-KL_DEV double kl_turned(double v, uint32_t sign)
+/* v with its sign changed where bit 31 of `sign` is set. */
+KL_DEV double kl_flip_sign(double v, uint32_t sign)
 {
     uint32_t low, high;
     double r;
@@ -360,7 +360,7 @@ KL_DEV kl_pair kl_shared_pair(uint32_t at)
 
 KL_DEV void kl_shared_two(uint32_t at, uint32_t *to) { to[0] = at, to[1] = 0; }
 KL_DEV double kl_sign_of(uint32_t w) { return w & 1 ? -1.0 : 1.0; }
-KL_DEV double kl_turned(double v, uint32_t sign) { return sign >> 31 ? -v : v; }
+KL_DEV double kl_flip_sign(double v, uint32_t sign) { return sign >> 31 ? -v : v; }
 KL_DEV uint32_t kl_masked(uint32_t v, uint32_t mask) { return v & mask; }
 KL_DEV const double *kl_steady(const double *p) { return p; }
 KL_DEV int kl_bits(uint32_t v) { return (int)v; }

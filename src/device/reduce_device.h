@@ -18,7 +18,7 @@ typedef struct kl_slot {
 } kl_slot;
 
 /* Of this launch, which has n sums. Asked for at its beginning, so that nobody waits for it, by those who
-   will want it: all at the same address take their turns. */
+   will want it: accesses to the same address happen one after another. */
 KL_DEV uint64_t kl_launch_number(const kl_slot *slot, int n)
 {
     return kl_in_block() < n || kl_block_number() == 0 ? kl_early_u64(&slot->launch) + 1 : 0;
@@ -50,7 +50,7 @@ KL_DEV void kl_reduce_blocks(const int T, int n, double mine, uint64_t launch, k
     double a = 0.0;
     for (int b = group < groups ? group : blocks; b < blocks; b += AHEAD * groups) {
         double part[AHEAD];
-        /* all at once: one after the other each would take a way to memory and back */
+        /* all at once: one after the other each would wait for memory */
         for (int missing = 1; missing;) {
             uint64_t of[AHEAD];
             KL_UNROLL

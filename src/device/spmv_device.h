@@ -18,7 +18,7 @@ KL_DEV int64_t kl_column_once(const void *column, int64_t k, int index_bytes)
 
 /* ---------------------------------------------------------------- a warp, or a part of one, a row */
 
-/* This lane's share of places [from, to) times x. */
+/* This lane's share of entries [from, to) times x. */
 KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes, int64_t from, int64_t to,
                         int lane, int64_t lanes, const double *x)
 {
@@ -44,7 +44,7 @@ KL_DEV double kl_sp_run(const double *value, const void *column, int index_bytes
     return s;
 }
 
-/* The same where places of a row lie `step` apart, for one thread. */
+/* The same where entries of a row lie `step` apart, for one thread. */
 KL_DEV double kl_sp_column_run(const kl_spargs *a, int index_bytes, int64_t place, int64_t step, int64_t n,
                                const double *x)
 {
@@ -321,7 +321,7 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
         if (kl_in_block() == 0)
             kl_bring_block(block, x, t.low, kl_block_columns(a, t.low, a->nshared), kl_odd_address(x), full);
         kl_packed_begin(a, group, &t, lane);
-        kl_packed_call(a, step_bytes, &t, p); /* on its way while x comes */
+        kl_packed_call(a, step_bytes, &t, p); /* in flight while x comes */
         kl_barrier_wait(full, t.part % 2);
         while (t.row < a->nrow) {
             kl_packed_step(a, step_bytes, &t, q, p, x, xs, y);
@@ -334,7 +334,7 @@ KL_DEV void kl_sp_packed(const kl_spargs *a, int step_bytes, int nsum, double *s
 
 /* ---------------------------------------------------------------- TILES */
 
-/* Steps of a warp under way: two are 2.5 per cent faster than one, and more registers than target regions
+/* Steps of a warp in flight: two are 2.5 per cent faster than one, and more registers than target regions
    have. */
 #ifdef __CUDACC__
 enum { KL_QUADS = 2 };
@@ -483,7 +483,7 @@ KL_DEV void kl_sp_gather(int64_t ncol, int nvec, int nv, const double *x, int64_
     if (i < ncol) xs[k] = v < nvec ? x[i + v * ldx] : 0.0;
 }
 
-/* Two vectors a lane, v and v + 1; places from + at, and every `step` on. */
+/* Two vectors a lane, v and v + 1; entries from + at, and every `step` on. */
 KL_DEV kl_pair kl_block_run(kl_sp_piece p, int nv, int64_t at, int64_t step, int v, const double *xs)
 {
     kl_pair s = {0.0, 0.0};

@@ -94,7 +94,7 @@ typedef struct writer {
     const kl_batch *b;
     uint64_t work; /* where WORK begins */
     kl_tile_plan *p;
-    int64_t cap_piece, cap_cell, cap_term; /* room in p */
+    int64_t cap_piece, cap_cell, cap_term; /* capacity of p */
     /* of the launch that is being written: its pieces, the first of them the heads of parts, and how many
        there are, heads included */
     kl_piece *base;

@@ -108,7 +108,7 @@ out:
 
 /* t = q r, sectors in parallel. */
 typedef struct decomposition {
-    const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T on the way to the left */
+    const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T where the sweep goes to the left */
     const kl_basis *beyond;
     kl_isometry *q;
     double *t, *bond;

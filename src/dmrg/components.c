@@ -62,7 +62,7 @@ static kl_qn site_charge(const expansion *x, int p, int component)
     return kl_qn_of(x->plain->model, x->plain->type[p]->state_charge[state]);
 }
 
-/* Charges of component m of sector k of the isometry at p: those of any way to make it. */
+/* Charges of component m of sector k of the isometry at p: those of any path that makes it. */
 static kl_qn charge_of(const expansion *x, int p, int k, int m)
 {
     const kl_isometry *const r = x->from->right[p];

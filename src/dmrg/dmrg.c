@@ -1,6 +1,6 @@
 /* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h and ownunit.h. Outline of a run:
    1. start: random or product state, or a saved one;
-   2. a sweep goes there and back, optimizing each bond once on either way; schedule.h says with how many
+   2. a sweep goes there and back, optimizing each bond once in each half-sweep; schedule.h says with how many
       states, and when to end;
    3. where no sweep has carried guards, a probe at the end looks for states that the run may have missed;
    4. the state is told to the caller after every sweep and when a checkpoint is due.
@@ -46,7 +46,7 @@ typedef struct run {
     kl_exec *cpu;                /* opened for a probe; NULL: none was needed */
     /* 1: these sweeps look for states that the run missed, and are not its own */
     int probing;
-    /* of the sweep under way: its clock, and what stood in its row before this process */
+    /* of the current sweep: its clock, and what stood in its row before this process */
     double sweep_start, seconds_before, flop_before;
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double discarded, entropy;   /* of the last truncation */
@@ -94,8 +94,9 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
             row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
 }
 
-/* One site at the centre in place of two. What H psi has beyond the basis ahead is the two-site variance of
-   the state, bond by bond: on the way back, when the way there has made the state one of this m. */
+/* One site at the centre instead of two. What H psi has beyond the basis ahead is the two-site variance of
+   the state, bond by bond: in the backward half-sweep, when the forward one has made the state one of this
+   m. */
 static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
 {
     kl_expand_info info;
@@ -297,8 +298,8 @@ static int widest(const kl_state *s)
     return (int)m;
 }
 
-/* A sector that is small enough is solved as a whole at the middle bond in the first sweep, on its way back,
-   when all states of both blocks are there; and wherever blocks hold all. Sweeps alone may end in an
+/* A sector that is small enough is solved as a whole at the middle bond in the first sweep, in its backward
+   half, when all states of both blocks are there; and wherever blocks hold all. Sweeps alone may end in an
    eigenstate that is not the lowest: two sites and what they are coupled to cannot tell. */
 static void set_whole(run *r)
 {
@@ -361,8 +362,8 @@ out:
     return st;
 }
 
-/* Where a sweep of few states is fast: launches alone would take a device longer. The old place, if there is
-   no memory for another. */
+/* Where a sweep of few states is fast: launches alone would take a device longer. The old executor, if there
+   is no memory for another. */
 static kl_exec *fast_for_few(run *r, int m)
 {
     kl_err ignored;

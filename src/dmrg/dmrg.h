@@ -52,7 +52,7 @@ typedef struct kl_dmrg_opts {
     kl_qn target;
     /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
     double accuracy;
-    double error;            /* wanted absolute error of the energy, in its place; 0: accuracy says it */
+    double error;            /* wanted absolute error of the energy, instead of it; 0: accuracy says it */
     /* 1: sectors are many and small, as those of molecules are: the automatic schedule keeps more states and
        noise for longer at first, or sectors that the ground state needs are lost */
     int many_sectors;
@@ -71,7 +71,7 @@ typedef struct kl_dmrg_opts {
     /* sweeps already made, when going on from a checkpoint: the schedule goes on behind them, */
     int ndone;
     const kl_dmrg_row *done; /* and these rows [ndone] open the result's; */
-    /* +1, -1: the checkpoint lies in the middle of a sweep on its way there or back, of which done[ndone] is
+    /* +1, -1: the checkpoint lies in the middle of a forward or backward half-sweep, of which done[ndone] is
        the row so far; what follows is then what would have followed, to the bit */
     int direction;
     /* [nsite - 1] entropies by cut, brought up to date before every checkpoint, and where direction is not 0
@@ -109,8 +109,8 @@ struct kl_dmrg_row { /* one sweep, as reported */
     double energy[KL_MAX_STATE]; /* lowest of the sweep, at the middle bond */
     double change;
     double discarded; /* largest of the sweep */
-    /* of one-site sweeps: two-site variance of the energy, from what H psi has beyond every bond's basis on
-       the way back, of all wavefunctions on average; NAN: not looked at */
+    /* of one-site sweeps: two-site variance of the energy, from what H psi has beyond every bond's basis in
+       the backward half-sweep, of all wavefunctions on average; NAN: not looked at */
     double variance;
     double seconds;
     int64_t napply;
@@ -119,12 +119,13 @@ struct kl_dmrg_row { /* one sweep, as reported */
     /* wavefunctions carried, guards included; 0: not known (files of version 0.1.0) */
     int held;
     int m_start; /* states of the saved state that the run began from; 0: it began afresh */
-    /* largest |H x - E x| of the wanted states that the eigensolver reached on the way back; NAN: not
-       known */
+    /* largest |H x - E x| of the wanted states that the eigensolver reached in the backward half-sweep; NAN:
+       not known */
     double residual;
     /* largest <H> - energy of the wanted states at the end of the sweep; NAN: not known */
     double kept;
-    /* from the highest wanted state to each guard, at the middle bond on the way back; NAN: not looked at */
+    /* from the highest wanted state to each guard, at the middle bond in the backward half-sweep; NAN: not
+       looked at */
     double gap[KL_NGUARD];
     int probed; /* 1: the gaps come from a probe after the sweep */
     int wait; /* kl_dmrg_wait after this sweep */
@@ -180,7 +181,7 @@ typedef struct kl_dmrg_monitor {
     /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
     int (*interrupted)(void *self);
     /* At sweep ends but the last (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1]
-       belongs to a sweep under way); may be NULL. */
+       belongs to an unfinished sweep); may be NULL. */
     kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
                             int direction, kl_err *err);
     int (*due)(void *self);
@@ -207,7 +208,7 @@ typedef struct kl_infinite_row {
     double energy, tol, residual /* asked for; reached */, discarded, flop, seconds;
     double seconds_part[KL_NPART]; /* ORDER KL_PART; APPLY lies inside SOLVE */
     double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
-    int lr_too_large; /* 1: l-1-1-r took LR's place, for want of memory */
+    int lr_too_large; /* 1: l-1-1-r replaced LR, for want of memory */
     int64_t memory_bytes, device_bytes;
 } kl_infinite_row;
 typedef struct kl_infinite_opts {

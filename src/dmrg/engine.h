@@ -26,11 +26,11 @@ typedef struct kl_engine {
     kl_block **left_block;  /* [nsite+1] by cut */
     kl_block **right_block; /* [nsite+1] by cut */
     int centre;
-    /* the isometry that was opened on the way here: its columns hold the wavefunction as it was before it was
+    /* the isometry that was opened last: its columns hold the wavefunction as it was before it was
        optimized */
     kl_isometry *warm; /* NULL at first */
     kl_dptr warm_data;
-    kl_side warm_side; /* what it is of: no help for a truncation of that side, after a turn */
+    kl_side warm_side; /* what it is of: no help for a truncation of that side, where the sweep reverses */
     kl_enlarged *row, *col; /* bases of the centre */
     kl_layout layout;
     kl_dptr psi; /* [nstate][layout.n] */
@@ -40,7 +40,7 @@ typedef struct kl_engine {
     double seconds[KL_NPART], seconds_line[KL_NLINE];
     double flop;
     int full; /* as kl_trunc_opts.full, for bases that are made up */
-    int64_t nlr_too_large; /* centres where l-1-1-r took the place of LR, for want of memory */
+    int64_t nlr_too_large; /* centres where l-1-1-r replaced LR, for want of memory */
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
 
@@ -73,7 +73,7 @@ void kl_engine_destroy(kl_engine **e);
 kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err) KL_MUST_CHECK;
 /* Takes the tensors of a state over (the state is destroyed) and rebuilds the operators. */
 kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_MUST_CHECK;
-/* Carries nstate wavefunctions from here on: the first of those there are, and zeros, in whose place the
+/* Carries nstate wavefunctions from here on: the first of those there are, and zeros, which the
    eigensolver begins at random. */
 kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err) KL_MUST_CHECK;
 /* Adds what `from` has counted: times, flops, the largest sizes. */
@@ -82,13 +82,13 @@ void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out,
                           kl_err *err) KL_MUST_CHECK;
 
-/* Pieces that the infinite-lattice algorithm and plans put together in their own way. */
+/* Pieces that the infinite-lattice algorithm and plans put together by themselves. */
 /* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1..; sectors that the other side cannot
    complete are left out. */
 kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block,
                             kl_enlarged **out, kl_err *err) KL_MUST_CHECK;
-/* dim[basis->nsec]: about m states of a block of that basis at a cut, shared among its sectors by the ways
-   that both sides have of completing them. */
+/* dim[basis->nsec]: about m states of a block of that basis at a cut, shared among its sectors by the numbers
+   of paths that both sides have of completing them. */
 kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim,
                           kl_err *err) KL_MUST_CHECK;
 /* Its matrices come from *data, on the executor, or, where that is nothing, from its own. */

@@ -40,7 +40,7 @@ static double log_weight(const kl_engine *e, const kl_reach *mine, int64_t a, co
 }
 
 /* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a
-   sector is the number of ways to make it and to complete it, to a power that makes the distribution as
+   sector is the number of paths that make it and complete it, to a power that makes the distribution as
    narrow as that of the few sites which m states can resolve. */
 kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim,
                           kl_err *err)

@@ -17,8 +17,8 @@
 #include <string.h>
 
 enum {
-    BESIDE = 2, /* rows of a sector's sketch beside its share of the states to add; */
-    BESIDE_FULL = 8, /* and where sectors are filled up */
+    SPARE = 2, /* rows of a sector's sketch beyond its share of the states to add; */
+    SPARE_FULL = 8, /* and where sectors are filled up */
     CLEANINGS = 2 /* projections out of the known basis: one leaves rounding of what it takes away */
 };
 
@@ -45,7 +45,7 @@ typedef struct sketch {
     strip *strip; /* [sectors of the near side] */
     int64_t nomega, ng, ne;
     kl_dptr omega, k, g, e;
-    int64_t *kplace; /* [operators of the cut][turned 0, 1][near sectors]: of K, or -1 */
+    int64_t *kplace; /* [operators of the cut][adjoint 0, 1][near sectors]: of K, or -1 */
     int64_t nk;
     double *host; /* [ng] */
 } sketch;
@@ -75,7 +75,7 @@ static kl_status lay_out(sketch *t, kl_err *err)
         s->known = s->sec < 0 ? 0 : known->basis.dim[s->sec];
         const int room = s->dim - s->known < t->near->dim[e] ? s->dim - s->known : t->near->dim[e];
         const double share = (double)t->o->more * s->known / (double)known->basis.total;
-        s->rows = (t->o->full ? BESIDE_FULL : BESIDE) + (int)ceil(1.2 * share);
+        s->rows = (t->o->full ? SPARE_FULL : SPARE) + (int)ceil(1.2 * share);
         if (s->rows > room) s->rows = room;
         s->omega = t->nomega;
         s->g = t->ng;
@@ -101,35 +101,35 @@ out:
 }
 
 /* Sector that operator b of the near side, or its transpose, leads from into sector e. */
-static int source(const kl_bigop *g, int b, int turned, int e)
+static int source(const kl_bigop *g, int b, int adjoint, int e)
 {
     const int n = g->enlarged->basis.nsec;
-    return turned ? g->dst[b * n + e] : g->src[b * n + e];
+    return adjoint ? g->dst[b * n + e] : g->src[b * n + e];
 }
 
-static int turns(const sketch *t, int b)
+static int has_adjoint(const sketch *t, int b)
 {
     const kl_bigop *const g = t->o->near;
     return g->block->mpo->op[g->cut][b].self ? 0 : 1;
 }
 
-static kl_part turned_part(kl_part p)
+static kl_part adjoint_part(kl_part p)
 {
     return (kl_part){p.col, p.ncol, p.row, p.nrow, p.ld, !p.dag, p.packed, p.off, p.coef};
 }
 
 /* 1. K of operator b into sector s->near: Omega^T times each of its parts. */
-static kl_status near_records(const sketch *t, const strip *s, int b, int turned, kl_batch *q, kl_err *err)
+static kl_status near_records(const sketch *t, const strip *s, int b, int adjoint, kl_batch *q, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_bigop *const g = t->o->near;
-    const int n = t->near->nsec, from = source(g, b, turned, s->near), high = t->near->dim[s->near];
-    const int64_t to = t->kplace[((int64_t)b * 2 + turned) * n + s->near],
-                  at = (int64_t)b * n + (turned ? s->near : from);
+    const int n = t->near->nsec, from = source(g, b, adjoint, s->near), high = t->near->dim[s->near];
+    const int64_t to = t->kplace[((int64_t)b * 2 + adjoint) * n + s->near],
+                  at = (int64_t)b * n + (adjoint ? s->near : from);
     KL_TRY(kl_batch_open_group(q, to, (int64_t)s->rows * t->near->dim[from], err));
     KL_TRY(kl_batch_reserve(q, g->first[at + 1] - g->first[at], err));
     for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
-        const kl_part p = turned ? turned_part(g->part[i]) : g->part[i];
+        const kl_part p = adjoint ? adjoint_part(g->part[i]) : g->part[i];
         *kl_batch_push(q) = p.off < 0 ? (kl_rec){.kind = KL_REC_ADD,
                                                  .ta = 1,
                                                  .beta = 1,
@@ -175,16 +175,16 @@ static kl_status compress(sketch *t, kl_err *err)
     kl_batch_init(&q);
     KL_TRY(kl_alloc(&t->kplace, (int64_t)near->nop * 2 * n, KL_MEM_WORK, err));
     for (int b = 0; b < near->nop; b++)
-        for (int turned = 0; turned <= 1; turned++)
+        for (int adjoint = 0; adjoint <= 1; adjoint++)
             for (int e = 0; e < n; e++) {
                 const strip *const s = &t->strip[e];
-                int64_t *const place = &t->kplace[((int64_t)b * 2 + turned) * n + e];
+                int64_t *const place = &t->kplace[((int64_t)b * 2 + adjoint) * n + e];
                 *place = -1;
-                if (turned > turns(t, b) || s->rows == 0) continue;
-                const int i = source(near, b, turned, e), j = source(far, b, turned, s->far);
+                if (adjoint > has_adjoint(t, b) || s->rows == 0) continue;
+                const int i = source(near, b, adjoint, e), j = source(far, b, adjoint, s->far);
                 if (i < 0 || j < 0 || t->strip[i].far != j) continue;
                 *place = t->nk;
-                KL_TRY(near_records(t, s, b, turned, &q, err));
+                KL_TRY(near_records(t, s, b, adjoint, &q, err));
                 t->nk += (int64_t)s->rows * t->near->dim[i];
             }
     q.zero = 1, q.nx = t->nomega, q.ny = t->nk;
@@ -234,23 +234,25 @@ static kl_rec far_record(const sketch *t, const strip *s, kl_part p, int v)
 }
 
 /* 2. What operator b adds to the sketch of sector s->near, whose segment comes from sector `from`. */
-static kl_status product_records(const sketch *t, const strip *s, int b, int turned, kl_batch *q, kl_err *err)
+static kl_status product_records(const sketch *t, const strip *s, int b, int adjoint, kl_batch *q,
+                                 kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_bigop *const g = t->o->far;
     const kl_mpo *const m = g->block->mpo;
     const kl_cut_op *const o = &m->op[g->cut][b];
-    const int n = t->far->nsec, from = source(t->o->near, b, turned, s->near);
+    const int n = t->far->nsec, from = source(t->o->near, b, adjoint, s->near);
     const int left = t->o->side == KL_LEFT, odd[2] = {o->odd, o->odd};
     const kl_layout *const lay = t->o->wave.layout;
     const strip *const x = &t->strip[from];
     /* rows of the wavefunction, of its segment before and after */
     const int row_from = left ? x->far : from, row_to = left ? s->far : s->near;
     const kl_basis *const row = left ? t->far : t->near;
-    const double alpha = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[row_from])) *
-                         (turned ? kl_phase_adjoint(2, odd) : 1) *
-                         kl_channel_scalar(m, o, turned ? row_to : row_from, turned ? row_from : row_to, row);
-    const int64_t at = (int64_t)b * n + (turned ? s->far : x->far);
+    const double alpha =
+        kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[row_from])) *
+        (adjoint ? kl_phase_adjoint(2, odd) : 1) *
+        kl_channel_scalar(m, o, adjoint ? row_to : row_from, adjoint ? row_from : row_to, row);
+    const int64_t at = (int64_t)b * n + (adjoint ? s->far : x->far);
     KL_TRY(kl_batch_reserve(q, t->o->nstate * (g->first[at + 1] - g->first[at] + 1), err));
     for (int v = 0; v < t->o->nstate; v++) {
         *kl_batch_push(q) = (kl_rec){.kind = KL_REC_GEMM,
@@ -264,11 +266,11 @@ static kl_status product_records(const sketch *t, const strip *s, int b, int tur
                                      .lda = s->rows,
                                      .ldb = row->dim[row_from],
                                      .ldc = s->rows,
-                                     .a = t->kplace[((int64_t)b * 2 + turned) * t->near->nsec + s->near],
+                                     .a = t->kplace[((int64_t)b * 2 + adjoint) * t->near->nsec + s->near],
                                      .b = v * lay->n + lay->off[row_from],
                                      .alpha = alpha};
         for (int64_t i = g->first[at]; i < g->first[at + 1]; i++)
-            *kl_batch_push(q) = far_record(t, s, turned ? turned_part(g->part[i]) : g->part[i], v);
+            *kl_batch_push(q) = far_record(t, s, adjoint ? adjoint_part(g->part[i]) : g->part[i], v);
     }
 out:
     return st;
@@ -287,10 +289,10 @@ static kl_status multiply(sketch *t, kl_err *err)
         if (s->rows == 0) continue;
         KL_TRY(kl_batch_open_group(&q, s->g, (int64_t)t->o->nstate * s->rows * s->dim, err));
         for (int b = 0; b < t->o->near->nop; b++)
-            for (int turned = 0; turned <= 1; turned++) {
-                if (t->kplace[((int64_t)b * 2 + turned) * n + e] < 0) continue;
-                const strip *const x = &t->strip[source(t->o->near, b, turned, e)];
-                KL_TRY(product_records(t, s, b, turned, &q, err));
+            for (int adjoint = 0; adjoint <= 1; adjoint++) {
+                if (t->kplace[((int64_t)b * 2 + adjoint) * n + e] < 0) continue;
+                const strip *const x = &t->strip[source(t->o->near, b, adjoint, e)];
+                KL_TRY(product_records(t, s, b, adjoint, &q, err));
                 if (x->dim > most) most = x->dim;
             }
         kl_batch_close_group(&q, most * s->rows);

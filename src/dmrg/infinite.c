@@ -16,7 +16,7 @@ static kl_status copy_take(kl_engine *from, kl_side side, int pos, kl_engine *to
     return kl_engine_set_isometry_take(to, side, pos_to, slot, data, err);
 }
 
-/* The same operators, grown in the same way, in the nsite sites of one side: a block of one list then serves
+/* The same operators, grown alike, in the nsite sites of one side: a block of one list then serves
    the other. */
 static int same_side(const kl_mpo *a, const kl_mpo *b, kl_side side, int nsite)
 {

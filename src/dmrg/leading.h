@@ -1,5 +1,6 @@
 /* Which sectors of a truncation are found by products, how many columns are tried in each, and with what
-   success. SPDX-License-Identifier: Apache-2.0 */
+   success.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LEADING_H
 #define KL_LEADING_H
 #include "dmrg/density.h"
@@ -23,7 +24,7 @@ typedef struct kl_sector_case {
     int known;      /* states that the sweep before kept on the other side of it; -1: unknown */
     double growth;  /* states wanted by those kept in the sweep before, in all sectors */
     int full;       /* 1: kept states may be rounded up to whole tiles, see sectorfill.h */
-    int least;      /* columns at least, since fewer turned out to be too few */
+    int least;      /* columns at least, since fewer have been too few */
     int precise;    /* 1: small weights are to be exact relative to themselves */
     int narrow;     /* 1: the other side has no site of its own, and about as few states as are kept */
 } kl_sector_case;
@@ -40,7 +41,7 @@ kl_sector_way kl_sector_choose(const kl_sector_case *c);
  * try then. */
 int kl_sector_narrow(int width, int kept, int *next);
 
-/* What truncation knows from before: the isometry of the other side that was opened on the way here. */
+/* What truncation knows from before: the isometry of the other side that was opened last. */
 typedef struct kl_warm {
     const kl_isometry *iso; /* NULL: nothing is known */
     kl_dptr data;

@@ -2,7 +2,7 @@
    measure.h. Outline of <A_i B_j>:
    1. L_i, the operator A_i in the left states of cut j, grows by one site at a time, all i < j side by side
       as one list of records;
-   2. at site j the centre tensor T turns B_j into its dual X = sum T B_j T^T over the site and all that is
+   2. at site j the centre tensor T makes B_j its dual X = sum T B_j T^T over the site and all that is
       right of it;
    3. <A_i B_j> is the scalar product of L_i and X, one call for all i.
    So N sites take N(N+1)/2 growth steps of one operator, and nothing is computed per pair but a scalar
@@ -36,10 +36,30 @@ void kl_measure_destroy(kl_measure **pm)
 
 kl_canonical *kl_measure_state(const kl_measure *m) { return m->can; }
 
-/* States beyond site p that go with sector k of its left isometry. */
-static int beyond(const kl_canonical *c, int p, int k)
+int kl_measure_beyond(const kl_canonical *c, int p, int k)
 {
     return kl_canonical_right(c, p + 1)->dim[c->layout[p + 1].pair[k]];
+}
+
+void kl_opshape_clear(kl_opshape *s)
+{
+    kl_free(&s->dst);
+    kl_free(&s->off);
+}
+
+kl_status kl_opshape_make(const kl_model *model, const kl_basis *b, kl_qn shift, kl_opshape *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *s = (kl_opshape){.shift = shift, .nsec = b->nsec};
+    KL_TRY(kl_alloc(&s->dst, b->nsec, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s->off, b->nsec, KL_MEM_WORK, err));
+    for (int i = 0; i < b->nsec; i++) {
+        s->dst[i] = kl_basis_find(b, kl_qn_add(model, b->q[i], shift));
+        s->off[i] = s->len;
+        if (s->dst[i] >= 0) s->len += (int64_t)b->dim[s->dst[i]] * b->dim[i];
+    }
+out:
+    return st;
 }
 
 /* w[t + s*d] = sum T_(l,t) T_(l,s) of the centre tensor T of site p. */
@@ -55,7 +75,7 @@ static void add_density(const kl_measure *m, int p, const double *centre, double
                 const int l = e->part_sec[big * d + s];
                 if (l < 0 || e->part_sec[big * d + t] != l) continue;
                 double sum = 0;
-                for (int c = 0; c < beyond(m->can, p, k); c++) {
+                for (int c = 0; c < kl_measure_beyond(m->can, p, k); c++) {
                     const double *const x = centre + m->at[p][k] + (int64_t)c * rows;
                     const double *const a = x + e->part_off[big * d + s], *const b =
                                                                               x + e->part_off[big * d + t];
@@ -80,7 +100,7 @@ static kl_status open_site(kl_measure *m, int p, kl_err *err)
     kl_batch_init(&b);
     KL_TRY(kl_alloc(&m->at[p], a->basis.nsec, KL_MEM_STATE, err));
     for (int k = 0; k < a->basis.nsec; k++) {
-        const int rows = a->enlarged->basis.dim[a->sec[k]], cols = beyond(m->can, p, k),
+        const int rows = a->enlarged->basis.dim[a->sec[k]], cols = kl_measure_beyond(m->can, p, k),
                   rank = a->basis.dim[k];
         m->at[p][k] = b.ny;
         KL_TRY(kl_batch_open_group(&b, b.ny, (int64_t)rows * cols, err));
@@ -287,46 +307,17 @@ out:
 
 /* ---- operators of the left block of one cut, all with one shift ---- */
 
-typedef struct shape {
-    kl_qn shift;
-    int nsec;
-    int *dst;     /* [nsec]: sector i goes to, -1: none */
-    int64_t *off; /* [nsec] of dim[dst] x dim[i] */
-    int64_t len;
-} shape;
-
 typedef struct carried {
-    shape sh;
+    kl_opshape sh;
     int n;        /* operators, one behind the other, sh.len each */
     kl_dptr data;
 } carried;
 
-static void clear_shape(shape *s)
-{
-    kl_free(&s->dst);
-    kl_free(&s->off);
-}
-
 static void drop_carried(const kl_measure *m, carried *c)
 {
-    clear_shape(&c->sh);
+    kl_opshape_clear(&c->sh);
     m->ex->vt.release(m->ex, &c->data);
     c->n = 0;
-}
-
-static kl_status make_shape(const kl_model *model, const kl_basis *b, kl_qn shift, shape *s, kl_err *err)
-{
-    kl_status st = KL_OK;
-    *s = (shape){.shift = shift, .nsec = b->nsec};
-    KL_TRY(kl_alloc(&s->dst, b->nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&s->off, b->nsec, KL_MEM_WORK, err));
-    for (int i = 0; i < b->nsec; i++) {
-        s->dst[i] = kl_basis_find(b, kl_qn_add(model, b->q[i], shift));
-        s->off[i] = s->len;
-        if (s->dst[i] >= 0) s->len += (int64_t)b->dim[s->dst[i]] * b->dim[i];
-    }
-out:
-    return st;
 }
 
 /* Operators of cut p+1: those of `in` times `on` at site p, then (one more, if not NULL) 1 times `fresh` at
@@ -345,7 +336,7 @@ static kl_status grow(const kl_measure *m, int p, const carried *in, const part 
     kl_batch b;
     kl_batch_init(&b);
     *out = (carried){.n = in->n + (fresh != NULL)};
-    KL_TRY(make_shape(model, &a->basis, shift, &out->sh, err));
+    KL_TRY(kl_opshape_make(model, &a->basis, shift, &out->sh, err));
     KL_TRY(m->ex->vt.alloc(m->ex, out->n * out->sh.len, &out->data, err));
     for (int o = 0; o < out->n && out->sh.len; o++) {
         const int new = o == in->n;
@@ -453,7 +444,7 @@ static kl_status close_pairs(const kl_measure *m, int p, const carried *in, cons
                          .at_c = KL_AT_Y,
                          .m = dj,
                          .n = di,
-                         .k = beyond(m->can, p, kept[big]),
+                         .k = kl_measure_beyond(m->can, p, kept[big]),
                          .lda = rows,
                          .ldb = rows,
                          .ldc = dj,

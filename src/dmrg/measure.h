@@ -46,6 +46,16 @@ kl_status kl_measure_string_product(kl_measure *m, const kl_lattice *lat, int n,
                                     const kl_siteop *const *op, const kl_siteop *between, double *value,
                                     kl_err *err) KL_MUST_CHECK;
 
+/* value[nterm] = <string> of every term, without its coefficient: for many strings that begin or end alike,
+   such as those of density matrices of two electrons. */
+kl_status kl_measure_terms(kl_measure *m, const kl_terms *t, double *value, kl_err *err) KL_MUST_CHECK;
+
+/* The *n <= most product states of the largest amplitudes, falling in size: state[most][nsite],
+   amplitude[most], of site bases multiplied in DMRG order. Fewer, where there are no more, or too many
+   alike to be told apart. */
+kl_status kl_measure_leading(kl_measure *m, int most, int *state, double *amplitude, int *n,
+                             kl_err *err) KL_MUST_CHECK;
+
 /* S(k) = 1/N sum_ij cos(k (r_i - r_j)) pair[i][j] for nk vectors k[nk][2]. */
 void kl_structure_factor(const kl_lattice *lat, const double *pair, int nk, const double (*k)[2],
                          double *value);

@@ -90,7 +90,7 @@ static uint64_t key_of(int pos, int op, int next, int rank)
     return mix(mix(((uint64_t)(uint32_t)pos << 32) | (uint32_t)op) ^ (uint32_t)next) + (uint64_t)rank;
 }
 
-/* A~~ = (-1)^2k A: the sign of an operator that is turned back, where it is not its own adjoint. */
+/* A~~ = (-1)^2k A: the sign of the adjoint's adjoint. */
 static int twice(const kl_cut_op *a, int dag) { return dag && !a->self && a->rank % 2 != 0 ? -1 : 1; }
 
 static const kl_site_op *site_op(const build *b, int pos, int op) { return &b->t->type[pos]->op[op]; }
@@ -257,8 +257,8 @@ static kl_status make_graph(build *b, int p, graph *g)
         const double f = left_adjoint(b, p, x.u, &adj);
         const int c = left_cmp(x.u, adj), vadj = b->node[x.v].adj;
         /* (u v)^+ = (+-) u^+ v^+ */
-        const double turn = f * b->node[x.v].adj_coef * kl_phase_exchange(b->node[x.v].odd, b->node[x.v].odd);
-        if (x.hc && (c > 0 || (c == 0 && vadj < x.v))) x.u = adj, x.v = vadj, x.coef *= turn;
+        const double sign = f * b->node[x.v].adj_coef * kl_phase_exchange(b->node[x.v].odd, b->node[x.v].odd);
+        if (x.hc && (c > 0 || (c == 0 && vadj < x.v))) x.u = adj, x.v = vadj, x.coef *= sign;
         if (b->node[x.v].adj < x.v) x.v = b->node[x.v].adj, x.vdag = 1;
         s[i] = x;
     }
@@ -519,19 +519,19 @@ static kl_status derive(build *b, int p)
             const kl_cut_op *const fixed = side ? a : bb, *const in = side ? bb : a;
             const int fixed_dag = side ? r->adag : r->bdag, in_dag = side ? r->bdag : r->adag;
             const int out = side ? r->a : r->b, from = side ? r->b : r->a;
-            /* x^+ = turn * A^+ o^+ B^+; of A^+ or B^+ a self-adjoint one gives back its sign */
-            const double turn = kl_phase_adjoint(3, odd) * o->adjoint_factor *
+            /* x^+ = sign * A^+ o^+ B^+; of A^+ or B^+ a self-adjoint one gives back its sign */
+            const double sign = kl_phase_adjoint(3, odd) * o->adjoint_factor *
                                 (in->self ? self_of(in, side) : 1) * twice(in, in_dag) *
                                 twice(fixed, fixed_dag);
             const kl_grow plain = {from, in_dag, r->op, r->coef};
-            const kl_grow turned = {from, in->self ? 0 : !in_dag, o->adjoint, r->coef * turn};
+            const kl_grow mirrored = {from, in->self ? 0 : !in_dag, o->adjoint, r->coef * sign};
             if (fixed->self) {
                 h[n++] = (half){out, plain};
                 if (r->hc) {
-                    h[n] = (half){out, turned};
+                    h[n] = (half){out, mirrored};
                     h[n++].g.coef *= self_of(fixed, !side);
                 }
-            } else h[n++] = (half){out, fixed_dag ? turned : plain};
+            } else h[n++] = (half){out, fixed_dag ? mirrored : plain};
         }
         const int count = side ? m->nop[p] : m->nop[p + 1];
         kl_grow_list **const list = side ? &m->right[p] : &m->left[p];

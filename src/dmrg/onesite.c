@@ -68,14 +68,14 @@ out:
 }
 
 /* Wavefunctions from one form to the other. */
-typedef struct kl_turn {
+typedef struct kl_reform {
     const kl_onesite *one;
     const kl_layout *two, *narrow;
     int back; /* 1: to two sites */
-} kl_turn;
+} kl_reform;
 
 /* psi times the isometry of the absorbed site, or times its transpose. */
-static kl_status turn(const kl_engine *e, const kl_turn *t, kl_dptr from, kl_dptr to, kl_err *err)
+static kl_status reform(const kl_engine *e, const kl_reform *t, kl_dptr from, kl_dptr to, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_isometry *const iso = t->one->iso;
@@ -157,8 +157,8 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
     }
     if (psi) KL_TRY(e->ex->vt.upload(e->ex, to, psi, lay.n * e->nstate, err));
     else {
-        const kl_turn t = {.one = one, .two = &e->layout, .narrow = &lay, .back = 0};
-        KL_TRY(turn(e, &t, e->psi, to, err));
+        const kl_reform t = {.one = one, .two = &e->layout, .narrow = &lay, .back = 0};
+        KL_TRY(reform(e, &t, e->psi, to, err));
     }
     /* nothing fails from here on */
     kl_enlarged **const basis = left ? &e->row : &e->col;
@@ -183,9 +183,9 @@ out:
 
 int kl_onesite_more(int m, int64_t known)
 {
-    const int64_t growth = m > known ? m - known : 0, beside = m / SHARE > LEAST ? m / SHARE : LEAST;
+    const int64_t growth = m > known ? m - known : 0, spare = m / SHARE > LEAST ? m / SHARE : LEAST;
     const int64_t most = known + GROWTH;
-    return (int)(growth + beside < most ? growth + beside : most);
+    return (int)(growth + spare < most ? growth + spare : most);
 }
 
 kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
@@ -249,8 +249,8 @@ kl_status kl_onesite_lift(const kl_engine *e, kl_wave *wave, kl_err *err)
     wave->layout = &one->layout;
     wave->psi.addr = 0;
     KL_TRY(e->ex->vt.alloc(e->ex, one->layout.n * e->nstate, &wave->psi, err));
-    const kl_turn t = {.one = one, .two = &one->layout, .narrow = &e->layout, .back = 1};
-    KL_TRY(turn(e, &t, e->psi, wave->psi, err));
+    const kl_reform t = {.one = one, .two = &one->layout, .narrow = &e->layout, .back = 1};
+    KL_TRY(reform(e, &t, e->psi, wave->psi, err));
 out:
     if (st != KL_OK) e->ex->vt.release(e->ex, &wave->psi);
     return st;

@@ -1,4 +1,4 @@
-/* One site at the centre in place of two: the other one is absorbed in the block beyond it, whose basis was
+/* One site at the centre instead of two: the other one is absorbed in the block beyond it, whose basis was
    expanded before. Everything else of the engine stays as it is: a superblock with one of the middle sites
    absent.
    SPDX-License-Identifier: Apache-2.0 */
@@ -24,7 +24,8 @@ kl_status kl_onesite_bare(const kl_block *b, kl_enlarged **basis, kl_bigop **op,
 int kl_onesite_more(int m, int64_t known);
 
 /* Absorbs the site that lies ahead in this direction, its basis expanded; the wavefunctions stay the same.
-   Does nothing where that basis is not known (after a turn), and at the end, where the site is alone. */
+   Does nothing where that basis is not known (where the sweep reverses), and at the end, where the site is
+   alone. */
 kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
                             kl_err *err) KL_MUST_CHECK;
 /* Goes on with one site where a run was left, from a centre of two sites: psi[nstate][npsi], host, in the

@@ -1,7 +1,7 @@
 /* A run in the problem's own unit; see ownunit.h.
    1. terms, saved rows, tolerances and the energies of a saved state are divided by the unit; 2. the run;
-   3. what it tells on its way and at its end is multiplied by it again. The unit is a power of two, so that
-   nothing is rounded, and 1 for usual couplings.
+   3. what it tells during the run and at its end is multiplied by it again. The unit is a power of two, so
+   that nothing is rounded, and 1 for usual couplings.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/ownunit.h"
 #include "base/mem.h"

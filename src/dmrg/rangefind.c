@@ -5,7 +5,8 @@
      3. passes: P = orthonormal A^T Q, Q = orthonormal A P
      4. B^T = A^T Q
    Only the last Q has to be orthonormal to rounding; the others take one pass of Cholesky QR, unless they
-   began at random. SPDX-License-Identifier: Apache-2.0 */
+   began at random.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/rangefind.h"
 #include "base/gemm.h"
 #include "base/gramfactor.h"
@@ -610,7 +611,7 @@ out:
     return st;
 }
 
-kl_status kl_range_columns(const kl_range *r, const kl_range_turn *t, kl_dptr z, int64_t nz, int64_t ndata,
+kl_status kl_range_columns(const kl_range *r, const kl_range_view *t, kl_dptr z, int64_t nz, int64_t ndata,
                            kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -1,8 +1,8 @@
 /* The leading left singular vectors of a wavefunction's sectors, found by products alone: from columns that
    are nearly right already, the basis of the sweep before, and some random ones. Subspace iteration with
    oversampling (Halko, Martinsson, Tropp, SIAM Rev. 53, 217 (2011); in DMRG: McCulloch, Osborne, arXiv
-   2403.00562). Knows sectors, but no charges and no selection of states. SPDX-License-Identifier: Apache-2.0
- */
+   2403.00562). Knows sectors, but no charges and no selection of states.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RANGEFIND_H
 #define KL_RANGEFIND_H
 #include "exec/exec.h"
@@ -63,11 +63,11 @@ kl_status kl_range_triangle(kl_range *r, double *tri, kl_err *err) KL_MUST_CHECK
 /* sum over the parts of |A - Q Q^T A|^2, from that difference itself; wants bt. */
 kl_status kl_range_lost(kl_range *r, double *sum, kl_err *err) KL_MUST_CHECK;
 /* Columns Q z of each part: z [width x count[i]] at zoff[i] of z, to data at off[i], both on the executor. */
-typedef struct kl_range_turn {
+typedef struct kl_range_view {
     const int *count;
     const int64_t *zoff, *off;
-} kl_range_turn;
-kl_status kl_range_columns(const kl_range *r, const kl_range_turn *t, kl_dptr z, int64_t nz, int64_t ndata,
+} kl_range_view;
+kl_status kl_range_columns(const kl_range *r, const kl_range_view *t, kl_dptr z, int64_t nz, int64_t ndata,
                            kl_dptr data, kl_err *err) KL_MUST_CHECK;
 void kl_range_clear(kl_range *r);
 

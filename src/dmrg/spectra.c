@@ -17,7 +17,7 @@
 
 /* One sector's states and their weights. The states are, before they are gathered, one of
    - the columns of vec;
-   - with the executor, in place of the density matrix: vec is NULL and reduced.n is 0;
+   - with the executor, where the density matrix was: vec is NULL and reduced.n is 0;
    - the vectors of `reduced`, the tridiagonal matrix that the density matrix became;
    the first and the last of these still lack the reflections of a matrix that was made tridiagonal. */
 typedef struct spectrum {
@@ -26,9 +26,9 @@ typedef struct spectrum {
     int rows, n;
     double *vec, *w; /* [n][rows], [n] */
     kl_divided reduced;
-    const double
-        *turn; /* the reflections, where the density matrix was; NULL: none, or the executor has them */
-    double *factor; /* their factors (kl_dense_eig_turn) */
+    const double *
+        reflections; /* the reflections, where the density matrix was; NULL: none, or the executor has them */
+    double *factor; /* their factors (kl_dense_eig_transform) */
 } spectrum;
 
 struct kl_spectra {
@@ -48,9 +48,9 @@ struct kl_spectra {
     int *dim; /* [sectors] their rows, in that order */
     int64_t *at; /* [sectors] rows of the sectors before, in that order */
     int nthere; /* sectors, the largest, whose states the executor finds */
-    kl_dptr rho; /* in place of their density matrices, here */
+    kl_dptr rho; /* where their density matrices were, here */
     /* of the tridiagonal matrices, from `at` on, that the executor or LAPACK makes of density matrices */
-    double *diagonal, *beside;
+    double *diagonal, *subdiagonal;
     kl_status status_there; /* how the executor fared */
     kl_err error_there;
     spectrum *sp; /* [sectors] */
@@ -93,21 +93,21 @@ out:
 }
 
 /* Eigenvectors of the nth sector's density matrix; a larger one becomes tridiagonal, and reflections come
-   into its place. */
+   into its memory. */
 static kl_status diagonalize(const kl_spectra *t, int nth, spectrum *sp, kl_err *err)
 {
     enum { WORTH_TURNING = 64 }; /* rows from which it pays to wait until it is known which states are kept */
     kl_status st = KL_OK;
     const int c = t->order[nth], n = sp->rows;
     double *const rho = t->host + t->off[c], *const d = t->diagonal + t->at[nth],
-                  *const e = t->beside + t->at[nth];
+                  *const e = t->subdiagonal + t->at[nth];
     double sum = 0;
     for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
     if (sum == 0) return KL_OK;
     if (n >= WORTH_TURNING) {
         KL_TRY(kl_realloc(&sp->factor, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
         KL_TRY(kl_dense_eig_reduce(n, rho, n, d, e, sp->factor, err));
-        sp->turn = rho;
+        sp->reflections = rho;
     }
     if (n > KL_DIVIDE_WHOLE) {
         sp->reduced.n = n; /* its vectors are shared out */
@@ -115,7 +115,7 @@ static kl_status diagonalize(const kl_spectra *t, int nth, spectrum *sp, kl_err 
     }
     KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
-    if (sp->turn) KL_TRY(kl_dense_eig_tridiagonal(n, d, e, sp->w, sp->vec, n, err));
+    if (sp->reflections) KL_TRY(kl_dense_eig_tridiagonal(n, d, e, sp->w, sp->vec, n, err));
     else {
         memcpy(sp->vec, rho, (size_t)n * (size_t)n * sizeof *rho);
         KL_TRY(kl_dense_eig(n, sp->vec, n, sp->w, err));
@@ -126,7 +126,7 @@ out:
     return st;
 }
 
-/* Weights of the sectors that are the executor's; their states stay there, in place of the density matrices.
+/* Weights of the sectors that are the executor's; their states stay there, where the density matrices were.
    KL_ENOMEM, KL_EABSENT: it had no memory for it, or no library. */
 static kl_status diagonalize_there(kl_spectra *t, kl_err *err)
 {
@@ -142,7 +142,7 @@ static kl_status diagonalize_there(kl_spectra *t, kl_err *err)
         off[i] = t->off[t->order[i]];
     }
     if (!t->ex->vt.eigen) {
-        KL_TRY(t->ex->vt.tridiagonal(t->ex, t->nthere, dim, off, t->rho, t->diagonal, t->beside, err));
+        KL_TRY(t->ex->vt.tridiagonal(t->ex, t->nthere, dim, off, t->rho, t->diagonal, t->subdiagonal, err));
         for (int i = 0; i < t->nthere; i++) t->sp[t->order[i]].rows = t->sp[t->order[i]].reduced.n = dim[i];
         goto out;
     }
@@ -183,7 +183,7 @@ static kl_status solve_reduced(kl_spectra *t, int nthread, kl_err *err)
         n[count] = t->sp[t->order[i]].reduced.n;
         sec[count] = t->order[i];
         d[count] = t->diagonal + t->at[i];
-        e[count++] = t->beside + t->at[i];
+        e[count++] = t->subdiagonal + t->at[i];
     }
     KL_TRY(kl_divide(nthread, count, n, d, e, divided, err));
     for (int i = 0; i < count; i++) t->sp[sec[i]].reduced = divided[i];
@@ -329,7 +329,7 @@ static kl_status prepare(kl_spectra *t, double noise, kl_err *err)
         goto out;
     }
     KL_TRY(kl_alloc(&t->diagonal, t->mine->total, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&t->beside, t->mine->total, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t->subdiagonal, t->mine->total, KL_MEM_WORK, err));
     t->nthere = kl_eigen_share_next(ex, t->dim, n); /* only small density matrices come to the host */
     KL_TRY(ex->vt.alloc(ex, t->length, &t->rho, err));
     kl_density exact = *t->of;
@@ -417,7 +417,7 @@ void kl_spectra_destroy(kl_spectra **s)
     kl_free(&t->host);
     kl_free(&t->at);
     kl_free(&t->diagonal);
-    kl_free(&t->beside);
+    kl_free(&t->subdiagonal);
     kl_free(s);
 }
 
@@ -498,7 +498,7 @@ typedef struct columns {
 
 static int there(const spectrum *sp) { return !sp->vec && sp->reduced.n == 0; }
 
-/* To their place on the host, unless they are with the executor. */
+/* To the host, unless they are with the executor. */
 static void bring_columns(void *self, int64_t task, int thread)
 {
     columns *const c = (columns *)self + task;
@@ -509,13 +509,15 @@ static void bring_columns(void *self, int64_t task, int thread)
         memcpy(c->to, sp->vec + (int64_t)c->first * sp->rows,
                (size_t)c->count * (size_t)sp->rows * sizeof *c->to);
     else kl_divided_columns(&sp->reduced, c->first, c->count, c->to);
-    if (sp->turn)
-        c->status = kl_dense_eig_turn(sp->rows, sp->turn, sp->rows, sp->factor, c->count, c->to, NULL);
+    if (sp->reflections)
+        c->status =
+            kl_dense_eig_transform(sp->rows, sp->reflections, sp->rows, sp->factor, c->count, c->to, NULL);
 }
 
-/* Turns those of the runs whose reflections the executor has: they begin at data as they do at `host`. */
-static kl_status turn_reduced(const kl_spectra *t, int64_t nrun, const columns *run, const double *host,
-                              int64_t ndata, kl_dptr data, kl_err *err)
+/* Back-transforms the vectors of those runs whose reflections the executor has: they begin at data as they do
+   at `host`. */
+static kl_status transform_reduced(const kl_spectra *t, int64_t nrun, const columns *run, const double *host,
+                                   int64_t ndata, kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
     int *n = NULL, *count = NULL, nmat = 0;
@@ -527,7 +529,7 @@ static kl_status turn_reduced(const kl_spectra *t, int64_t nrun, const columns *
     const spectrum *last = NULL;
     for (int64_t k = 0; k < nrun; k++) {
         const spectrum *const sp = run[k].sp;
-        if (sp->reduced.n == 0 || sp->turn) continue;
+        if (sp->reduced.n == 0 || sp->reflections) continue;
         if (sp != last) {
             n[nmat] = sp->rows;
             off[nmat] = t->off[sp - t->sp];
@@ -551,13 +553,13 @@ out:
 static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int64_t total, int64_t ndata,
                         kl_dptr data, kl_err *err)
 {
-    enum { TOGETHER = 48 }; /* columns a thread turns at a time */
+    enum { TOGETHER = 48 }; /* columns a thread transforms at a time */
     kl_status st = KL_OK;
     double *host = NULL;
     columns *run = NULL;
     /* numbers of data so far; those behind `from` are still on the host */
     int64_t at = 0, from = 0, nrun = 0;
-    int making = 0, turning = 0; /* columns here; with reflections that the executor has */
+    int making = 0, transforming = 0; /* columns here; with reflections that the executor has */
     KL_TRY(kl_realloc(&host, ndata, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&run, total, KL_MEM_WORK, err));
     for (int64_t i = 0; i < nw; i++) {
@@ -568,8 +570,8 @@ static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int
             (there(sp) || last->count < TOGETHER))
             last->count++;
         else run[nrun++] = (columns){.sp = sp, .to = host + at, .first = w[i].column, .count = 1};
-        making |= sp->turn || sp->reduced.n > 0;
-        turning |= sp->reduced.n > 0 && !sp->turn;
+        making |= sp->reflections || sp->reduced.n > 0;
+        transforming |= sp->reduced.n > 0 && !sp->reflections;
         at += sp->rows;
     }
     kl_par_for(making ? t->ex->nthread : 1, nrun, bring_columns, run);
@@ -577,7 +579,7 @@ static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int
         const spectrum *const sp = run[k].sp;
         const int64_t place = run[k].to - host, count = (int64_t)run[k].count * sp->rows;
         if (run[k].status != KL_OK) {
-            st = kl_fail(err, run[k].status, "truncation: no memory to turn %d kept states of %d rows",
+            st = kl_fail(err, run[k].status, "truncation: no memory to transform %d kept states of %d rows",
                          run[k].count, sp->rows);
             goto out;
         }
@@ -589,7 +591,7 @@ static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int
         from = place + count;
     }
     KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
-    if (turning) KL_TRY(turn_reduced(t, nrun, run, host, ndata, data, err));
+    if (transforming) KL_TRY(transform_reduced(t, nrun, run, host, ndata, data, err));
 out:
     kl_free(&run);
     kl_free(&host);
@@ -618,8 +620,8 @@ static kl_status expand(const kl_spectra *t, const kl_isometry *iso, int64_t nre
         }
         at += n;
     }
-    const kl_range_turn turn = {count, from, to};
-    KL_TRY(kl_range_columns(&t->lead.range, &turn, reduced, nreduced, iso->ndata, data, err));
+    const kl_range_view view = {count, from, to};
+    KL_TRY(kl_range_columns(&t->lead.range, &view, reduced, nreduced, iso->ndata, data, err));
 out:
     kl_free(&count);
     kl_free(&from);

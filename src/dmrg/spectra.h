@@ -1,6 +1,7 @@
 /* Weights and states of one side of the wavefunctions, sector by sector: eigenvectors of density matrices, or
    singular vectors of the wavefunctions themselves; of large sectors only the leading ones. Most states stay
-   unmade until it is known which are kept. SPDX-License-Identifier: Apache-2.0 */
+   unmade until it is known which are kept.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SPECTRA_H
 #define KL_SPECTRA_H
 #include "dmrg/density.h"

@@ -30,9 +30,9 @@ typedef struct kl_state {
     /* of the empty blocks to the left and to the right: charge 0, dimension 1; the left one has the target's
        spin */
     kl_basis edge, end;
-    /* [nsite]: sites < centre, and sites > centre + 1. In the middle of a sweep right[centre + 1] on the way
-       there, left[centre] on the way back, is the isometry that was opened last: the next truncation begins
-       with it */
+    /* [nsite]: sites < centre, and sites > centre + 1. In the middle of a sweep right[centre + 1] of a
+       forward half-sweep, left[centre] of a backward one, is the isometry that was opened last: the next
+       truncation begins with it */
     kl_isometry **left, **right;
     int nstate;
     kl_enlarged *row, *col; /* bases of the centre: (left block) (x) site, site (x) (right block) */

@@ -39,19 +39,19 @@ void kl_layout_clear(kl_layout *l)
 typedef struct view {
     const kl_part *part;
     int64_t n;
-    int turned;
+    int adjoint;
 } view;
 
-static view view_of(const kl_bigop *g, int op, int sec, int turned)
+static view view_of(const kl_bigop *g, int op, int sec, int adjoint)
 {
     const int64_t at = (int64_t)op * g->enlarged->basis.nsec + sec;
-    return (view){g->part + g->first[at], g->first[at + 1] - g->first[at], turned};
+    return (view){g->part + g->first[at], g->first[at + 1] - g->first[at], adjoint};
 }
 
 static kl_part part_of(const view *v, int64_t i)
 {
     kl_part p = v->part[i];
-    if (v->turned) {
+    if (v->adjoint) {
         const int row = p.row, nrow = p.nrow;
         p.row = p.col, p.nrow = p.ncol, p.col = row, p.ncol = nrow;
         p.dag = !p.dag;
@@ -199,15 +199,15 @@ kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, con
         for (int b = 0; b < left->nop; b++) {
             const kl_cut_op *const o = &m->op[left->cut][b];
             const int odd[2] = {o->odd, o->odd};
-            for (int turned = 0; turned <= (o->self ? 0 : 1); turned++) {
-                const int i = turned ? left->dst[b * nl + io] : left->src[b * nl + io];
-                const int j = turned ? right->dst[b * nr + jo] : right->src[b * nr + jo];
+            for (int adjoint = 0; adjoint <= (o->self ? 0 : 1); adjoint++) {
+                const int i = adjoint ? left->dst[b * nl + io] : left->src[b * nl + io];
+                const int j = adjoint ? right->dst[b * nr + jo] : right->src[b * nr + jo];
                 if (i < 0 || j < 0 || lay->pair[i] != j) continue;
                 const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) *
-                                 (turned ? kl_phase_adjoint(2, odd) : 1);
-                const int from = turned ? io : i, to = turned ? i : io;
-                const product_of t = {.l = view_of(left, b, turned ? io : i, turned),
-                                      .r = view_of(right, b, turned ? jo : j, turned),
+                                 (adjoint ? kl_phase_adjoint(2, odd) : 1);
+                const int from = adjoint ? io : i, to = adjoint ? i : io;
+                const product_of t = {.l = view_of(left, b, adjoint ? io : i, adjoint),
+                                      .r = view_of(right, b, adjoint ? jo : j, adjoint),
                                       .l_identity = o->left_identity,
                                       .r_identity = o->right_identity,
                                       .alpha = sign * kl_channel_scalar(m, o, from, to, row),

@@ -23,7 +23,7 @@ typedef struct kl_trunc_opts {
     kl_truncation way; /* by products, or exactly */
     int narrow; /* 1: the other side has no site of its own: see kl_sector_case */
     int settled; /* 1: the sweep before was one without noise */
-    const kl_warm *warm; /* the isometry that was opened on the way here; NULL: there was none */
+    const kl_warm *warm; /* the isometry that was opened last; NULL: there was none */
 } kl_trunc_opts;
 
 typedef struct kl_trunc_info {

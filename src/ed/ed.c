@@ -335,7 +335,7 @@ static double error_of(int i, int n, const double *energy, double residual)
 #define STUCK 1000 /* times what is attainable: a solver that comes to a stand there has found no end */
 #define VECTOR_ACCURACY 1e-10 /* |H x - E x| of states that are measured, in units of |H| */
 
-/* A block of vectors on its way to the lowest states. */
+/* A block of vectors that becomes the lowest states. */
 typedef struct block {
     kl_dptr x;
     int n; /* vectors: the states asked for and guards */
@@ -398,7 +398,7 @@ out:
     return st;
 }
 
-/* The runs that a checkpoint knows of; *solver: what the one under way kept. One of version 0.1.0 keeps start
+/* The runs that a checkpoint knows of; *solver: what the current one kept. One of version 0.1.0 keeps start
    vectors alone, and the products made until then. */
 static kl_status take_up_runs(const keeping *k, kl_keep *solver, int *old, kl_err *err)
 {
@@ -535,7 +535,8 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
         KL_TRY(kl_neumann_open(&h, opts->neumann > 0 ? opts->neumann : 2, &neumann, err));
     /* Of the energy residual^2 / gap is wrong, and guard vectors show the gap; of what is measured on a
        state, residual / gap. */
-    const double tol = fmax(opts->accuracy, vectors ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy));
+    const double tol =
+        fmax(opts->accuracy, vectors && !opts->as_found ? VECTOR_ACCURACY : 0.02 * sqrt(opts->accuracy));
     kl_eig_opts o = {.nroot = b.n,
                      .max_basis = opts->max_basis,
                      .max_apply = opts->max_apply,
@@ -625,6 +626,7 @@ kl_status kl_ed_run(kl_ed *ed, const kl_ed_opts *given, kl_dptr *vectors, int64_
         KL_TRY(kl_fail(err, KL_EINPUT, "LOBPCG: %d states; 1 to %d are allowed (Davidson takes more)",
                        r->nstate, KL_LOBPCG_MOST));
     const int by_recurrence = r->solver == KL_ED_LANCZOS && r->nstate == 1;
+    if (opts.as_found && by_recurrence) vectors = NULL;
     if (vectors && (by_recurrence || r->solver == KL_ED_FULL)) {
         *ldv = kl_eig_stride(ed->op.n);
         KL_TRY(ed->ex->vt.alloc(ed->ex, r->nstate * *ldv, &x, err));

@@ -76,6 +76,8 @@ typedef struct kl_ed_opts {
     int max_basis, max_apply; /* 0: the solver's */
     uint64_t seed;
     int want_vectors;
+    /* 1: vectors are given as the energies leave them; one state by LANCZOS leaves none */
+    int as_found;
     void *self;          /* of the monitor: */
     int (*step)(void *self, int napply, double energy, double residual); /* nonzero: stop; may be NULL */
     const kl_keeper *keeper; /* NULL, or keeps what kl_ed_run goes on from; not asked by FULL */
@@ -111,6 +113,10 @@ kl_status kl_ed_result_states(kl_ed_result *r, int nstate, kl_err *err) KL_MUST_
 /* <x| coef * string |x> / <x|x> for strings of a term list, value[nterm]; x device. */
 kl_status kl_ed_expect(const kl_ed *ed, const kl_terms *strings, kl_dptr x, double *value,
                        kl_err *err) KL_MUST_CHECK;
+
+/* <x| the sum of the list |x> / <x|x> of nvec vectors, its constant included; x[nvec][ldx], device. */
+kl_status kl_ed_expect_sum(const kl_ed *ed, const kl_terms *list, int nvec, kl_dptr x, int64_t ldx,
+                           double *value, kl_err *err) KL_MUST_CHECK;
 
 /* What a run would need. */
 typedef struct kl_ed_plan {

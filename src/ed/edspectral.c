@@ -1,5 +1,5 @@
 /* Spectral functions.
-   1. The sector that O leads to, and H on it. 2. O|0>, place by place: each asks where it comes from. 3.
+   1. The sector that O leads to, and H on it. 2. O|0>, element by element: each asks where it comes from. 3.
       Lanczos from there; every ten steps the fraction is
    evaluated on all frequencies, until it stands still. 4. Poles and weights from the tridiagonal matrix. 5.
    The curve from them, on a window that shows them all. Orthogonality is not kept: a Ritz value that comes
@@ -51,7 +51,7 @@ typedef struct acting {
     const double *coef, *x;
     double *y;
     int odd, *state; /* [threads][nsite] */
-    int64_t first, last; /* places that are made */
+    int64_t first, last; /* elements that are made */
 } acting;
 
 static void act(void *self, int64_t task, int thread)
@@ -241,7 +241,7 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
         KL_TRY(start_vector(ed, to, x, op, coef, odd, v[0], err)); /* 2. */
         ex->vt.dots(ex, to->op.n, 1, v[0], to->op.n, v[0], &norm);
         out->total = norm;
-        /* as many as the sector has states are not all of it: orthogonality is lost on the way */
+        /* as many as the sector has states are not all of it: orthogonality is lost during the steps */
         f.most = (int)max;
         /* 3. */
         kl_recurrence_run run = {.m = f.most,

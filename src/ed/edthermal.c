@@ -33,7 +33,7 @@ struct kl_thermal {
 
 /* ---------------------------------------------------------------- what is kept */
 
-/* ORDER: sectors that are in, those by all energies, products, states, lowest energy, sample under way,
+/* ORDER: sectors that are in, those by all energies, products, states, lowest energy, current sample,
    points; then the points; then the recurrence. */
 enum { HEAD = 7, POINT = 3 + KL_MAX_CHARGE };
 

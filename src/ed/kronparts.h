@@ -21,8 +21,8 @@ kl_kronborder kl_kronparts_tile(const kl_kron *k, int64_t place);
 /* npiece + 1 borders of nearly equal work between rows. */
 void kl_kronparts_rows(const kl_kron *k, int npiece, kl_kronborder *out);
 
-/* Left states of each block whose rows the rows from *from to *to want beside their own: list of block i is
-   row[first[i]..first[i + 1]), ascending. */
+/* Left states of each block whose rows the rows from *from to *to need in addition to their own: list of
+   block i is row[first[i]..first[i + 1]), ascending. */
 typedef struct kl_kronhalo {
     int64_t *first; /* [nblock + 1] */
     uint32_t *row;

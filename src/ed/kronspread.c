@@ -3,8 +3,9 @@
    1. Left part: y = (diagonal + a (x) 1) x on the rank's own tiles.
    2. Right part, chunk by chunk: every rank takes the rows that each other rank works on out of its tiles
       (rows that only cross terms read: the halo, too) and sends them; what arrives is whole rows. The product
-      with them goes back the same way, and is added to y.
-   While a chunk is multiplied the next one is on its way, and the one before on its way back.
+      with them is sent back, and is added to y.
+   While a chunk is multiplied the next one is in flight, and the results of the one before are in flight
+   back.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/kronspread.h"
 
@@ -16,7 +17,7 @@
 
 enum { LANES = KL_KRON_LANES, TURN = 2 /* buffers of each kind, for chunks in turn */ };
 /* Numbers of a rank's part from which the right part is done in so many chunks: for less, messages cost more
-   than waiting does; for more, buffers are small beside a vector. */
+   than waiting does; for more, buffers are small compared with a vector. */
 static const struct {
     int64_t from;
     int chunks;
@@ -34,7 +35,7 @@ typedef struct chunk {
     kl_kron *right; /* NULL: no row of it is mine */
     exchange *with; /* [ranks] */
     kl_rows take, answer; /* rows for others, and what they send back */
-    kl_rows own, halo;    /* rows for this rank itself; own: both ways */
+    kl_rows own, halo;    /* rows for this rank itself; own: to and from it */
     int64_t own_at, halo_at, nrow; /* of this rank's tiles in its whole rows; all numbers of these */
 } chunk;
 
@@ -113,7 +114,7 @@ static int64_t rows_of(const kl_kronspread *s, const piece *p, int64_t i, int ha
                 : kl_kronborder_in(p->to, i, nl) - kl_kronborder_in(p->from, i, nl);
 }
 
-/* Place of a border of tiles among the whole rows of a piece. */
+/* Index of a border of tiles among the whole rows of a piece. */
 static int64_t place_of(const kl_kronspread *s, const piece *p, const kl_kronborder *tile, int halo)
 {
     int64_t at = 0;

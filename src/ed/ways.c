@@ -1,4 +1,4 @@
-/* Ways to reach charges.
+/* Numbers of combinations that reach charges.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/ways.h"
 #include "base/mem.h"

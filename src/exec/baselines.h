@@ -1,5 +1,6 @@
-/* What an executor's operations are compared with: other ways to do them, timed by the device's own clock.
-   Only benchmarks and tests ask for these. SPDX-License-Identifier: Apache-2.0 */
+/* What an executor's operations are compared with: other implementations of them, timed by the device's own
+   clock. Only benchmarks and tests ask for these.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_BASELINES_H
 #define KL_BASELINES_H
 #include "exec/exec.h"

@@ -30,8 +30,8 @@ static inline int kl_belt(int left, int widest)
    spread among the others, that memory and cache work at the same time, are the same ones for every
    operation, and few change when V gets one column more. Beside that, what a pass read last is still there
    when the next one begins, if that begins where the other ended. So V y goes back when the pass before went
-   forth, and forth when it went back: bits do not depend on it. V^T x goes forth, for its sums do, and takes
-   turns with V y in Gram-Schmidt; only narrow ones by regions go back as well (tall_offload.c). */
+   forth, and forth when it went back: bits do not depend on it. V^T x goes forth, for its sums do, and
+   alternates with V y in Gram-Schmidt; only narrow ones by regions go back as well (tall_offload.c). */
 enum { KL_SHARES = 64, KL_STRETCH = 512 };
 static inline int kl_share_to_keep(int64_t l2_bytes, int64_t n, int64_t nvec)
 {

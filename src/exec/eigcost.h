@@ -1,5 +1,6 @@
 /* What eigenvectors of symmetric matrices cost here and on an executor: measured when a device is tuned, told
-   by the executor where it was not, read by eigshare.c. SPDX-License-Identifier: Apache-2.0 */
+   by the executor where it was not, read by eigshare.c.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EIGCOST_H
 #define KL_EIGCOST_H
 

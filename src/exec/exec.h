@@ -59,7 +59,7 @@ typedef struct kl_layout_cost {
     double lay_out, gain;
 } kl_layout_cost;
 
-enum { KL_NTICKET = 64 }; /* of copies during other work: see copy_beside */
+enum { KL_NTICKET = 64 }; /* of copies during other work: see copy_async */
 
 /* What a prepared list comes to; all 0 where an executor has nothing to say. */
 typedef struct kl_batch_plan {
@@ -125,7 +125,7 @@ typedef struct kl_vtable {
     /* With alloc_far: copies between far memory and the device during all that is asked for later; after 1:
        not before what was asked for until now is done. Returns a ticket, good for KL_NTICKET more of them.
        join waits until that copy is done: the host, or what the device is asked for from now on. */
-    int (*copy_beside)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
+    int (*copy_async)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
     void (*join)(kl_exec *ex, int ticket, int host);
     kl_status (*upload)(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
     kl_status (*download)(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);

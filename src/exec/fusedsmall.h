@@ -15,8 +15,8 @@ typedef struct kl_fused_small {
     uint32_t used;
 } kl_fused_small;
 
-/* 1 where all of it fits: an even number of elements at even places, and products of one kind, of outputs or,
-   where there are none, of inputs. */
+/* 1 where all of it fits: an even number of elements at even offsets, and products of one kind, of outputs
+   or, where there are none, of inputs. */
 static inline int kl_fused_small_takes(int64_t n, const kl_fuse *f)
 {
     uint64_t all = 0;

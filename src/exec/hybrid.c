@@ -199,8 +199,8 @@ static kl_status fetch_operands(kl_exec *device, const kl_batch *b, shared *s, c
         const kl_copy *const c = &operands->copy[i];
         const kl_dptr from = kl_dptr_at(b->base[c->at], c->from);
         if (s->pinned.addr)
-            ticket = device->vt.copy_beside(device, c->n, from, (kl_dptr){(uintptr_t)(s->operand + c->to)},
-                                            i == 0);
+            ticket =
+                device->vt.copy_async(device, c->n, from, (kl_dptr){(uintptr_t)(s->operand + c->to)}, i == 0);
         else KL_TRY(device->vt.download(device, s->operand + c->to, from, c->n, err));
     }
     if (ticket >= 0) device->vt.join(device, ticket, 1);
@@ -253,7 +253,7 @@ out:
     return st;
 }
 
-/* Both parts, of which s->there is prepared in the place of the whole. */
+/* Both parts, of which s->there is prepared instead of the whole. */
 static kl_status prepare_shared(hybrid *h, const kl_batch *b, shared *s, const kl_gather *operands,
                                 kl_err *err)
 {
@@ -359,8 +359,8 @@ static kl_status apply_shared(const hybrid *h, const shared *s, kl_dptr x, kl_dp
     for (int64_t i = 0; i < s->reads.ncopy; i++) {
         const kl_copy *const c = &s->reads.copy[i];
         if (overlaps)
-            ticket = d->vt.copy_beside(d, c->n, kl_dptr_at(x, c->from),
-                                       (kl_dptr){(uintptr_t)(s->x + c->from)}, i == 0);
+            ticket = d->vt.copy_async(d, c->n, kl_dptr_at(x, c->from), (kl_dptr){(uintptr_t)(s->x + c->from)},
+                                      i == 0);
         else KL_TRY(d->vt.download(d, s->x + c->from, kl_dptr_at(x, c->from), c->n, err));
     }
     d->ahead = 1;
@@ -373,7 +373,7 @@ static kl_status apply_shared(const hybrid *h, const shared *s, kl_dptr x, kl_dp
     for (int i = 0; i < s->here.ngroup; i++) {
         const kl_group *const g = &s->here.group[i];
         const kl_dptr to = s->cut_n > 0 && g->y == s->cut_y ? s->sum : kl_dptr_at(y, g->y);
-        if (overlaps) ticket = d->vt.copy_beside(d, g->ny, (kl_dptr){(uintptr_t)(s->y + g->y)}, to, 0);
+        if (overlaps) ticket = d->vt.copy_async(d, g->ny, (kl_dptr){(uintptr_t)(s->y + g->y)}, to, 0);
         else KL_TRY(d->vt.upload(d, to, s->y + g->y, g->ny, err));
     }
     if (overlaps) d->vt.join(d, ticket, 0);

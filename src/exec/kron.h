@@ -33,7 +33,7 @@ typedef struct kl_kron_cross {
 
 /* One pair of sectors: nl left states times nr right states. Element (l, r) lies at off + ((r / 8) * nl + l)
    * 8 + r % 8: a tile of 8 right states is one run of memory for all l, so a left operator works on a run
-   that a cache holds, and a right one on 8 left states turned round in registers. Elements of a last tile
+   that a cache holds, and a right one on 8 left states transposed in registers. Elements of a last tile
    beyond nr are 0 in every vector and stay so: the diagonal holds a number there that lies above all of H.
 
    Diagonal(l, r) = dl[l] + dr[r] + sum over bits k of mask[l]: bits[k][r] + sum_k fl[l][k] fr[k][r]. */
@@ -56,7 +56,7 @@ typedef struct kl_kron_block {
 
 struct kl_kron {
     int64_t n; /* length of a vector, the unused ends of last tiles included */
-    /* of y; behind these block[] may go on with blocks that are only read, by way of cross.source: x is
+    /* of y; behind these block[] may go on with blocks that are only read, from cross.source: x is
        longer than y then */
     int64_t nblock;
     kl_kron_block *block;
@@ -68,7 +68,7 @@ struct kl_kron {
 void kl_kron_op_destroy(kl_kron_op **o);
 void kl_kron_destroy(kl_kron **k);
 
-/* Of its diagonal the places from begin to end, which are borders of tiles. */
+/* Of its diagonal the elements from begin to end, which are borders of tiles. */
 void kl_kron_diagonal(const kl_kron *k, int64_t begin, int64_t end, double *d);
 
 /* Bytes of the tables. */

@@ -98,7 +98,7 @@ INLINE void fence(void)
 }
 
 /* r[i][j] <-> r[j][i] */
-INLINE void turn(oct r[LANES])
+INLINE void transpose(oct r[LANES])
 {
 #if defined(KL_ISA_avx512)
     const __m512d a0 = _mm512_unpacklo_pd((__m512d)r[0].v[0], (__m512d)r[1].v[0]),
@@ -185,7 +185,7 @@ INLINE void gather_own(const kl_kron_block *b, int64_t l0, int count, const doub
     for (int64_t t = 0; t < b->ntile; t++, from += stride) {
         oct r[LANES];
         for (int k = 0; k < LANES; k++) r[k] = load(from + (k < count ? k : count - 1) * LANES);
-        turn(r);
+        transpose(r);
         for (int k = 0; k < LANES; k++) store(z + (t * LANES + k) * LANES, r[k]);
     }
 }
@@ -225,7 +225,7 @@ INLINE int gather_cross(const kl_kron_op *a, const kl_kron_block *s, int64_t l0,
                 r[k] = scaled(load(from[0][k] + t * stride), c[0][k]);
                 for (int m = 1; m < now; m++) r[k] = fma1(r[k], c[m][k], load(from[m][k] + t * stride));
             }
-            turn(r);
+            transpose(r);
             double *const to = z + t * LANES * LANES;
             for (int k = 0; k < LANES; k++)
                 store(to + k * LANES, done == 0 ? r[k] : add(r[k], load(to + k * LANES)));
@@ -236,7 +236,7 @@ INLINE int gather_cross(const kl_kron_op *a, const kl_kron_block *s, int64_t l0,
 
 INLINE void put(double *y, const kl_kron_block *b, int64_t l0, int64_t t, int count, oct r[LANES], int stream)
 {
-    turn(r);
+    transpose(r);
     double *const to = y + b->off + (t * b->nl + l0) * LANES;
     if (stream && count == LANES)
         for (int k = 0; k < LANES; k++) stream_out(to + k * LANES, r[k]);

@@ -3,8 +3,8 @@
    regions. devsigma.c makes the tables.
 
    Every orbital pair has a panel for the rows of a slab. Fetched, row i of pair p's panel is the row of x
-   that p moves row i to, with its sign, or zeros. Products with the integrals turn panels of alpha's pairs
-   into panels of beta's. Each element of y takes nmove of their numbers as they land.
+   that p moves row i to, with its sign, or zeros. Products with the integrals transform panels of alpha's
+   pairs into panels of beta's. Each element of y takes nmove of their numbers as they land.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MOVES_H
 #define KL_MOVES_H

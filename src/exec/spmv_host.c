@@ -35,7 +35,7 @@ static int64_t unit_rows(const kl_spmat *m)
     return m->format == KL_SP_SELL || m->format == KL_SP_SELLR ? m->height : 1;
 }
 
-/* Places that units [0, u) hold. */
+/* Entries, padding included, of units [0, u). */
 static int64_t work_before(const kl_spmat *m, int64_t u)
 {
     switch (m->format) {
@@ -117,7 +117,7 @@ void kl_host_spmv_release(kl_exec *ex, kl_spmv *spmv)
 
 typedef struct product {
     plan *s;
-    int nvec, nv; /* vectors, and places for them side by side */
+    int nvec, nv; /* vectors, and storage for them side by side */
     const double *from;
     int64_t ldx;
     double *to;

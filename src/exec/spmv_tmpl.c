@@ -106,9 +106,9 @@ static inline __attribute__((always_inline)) void rows(const kl_spmat *m, int64_
     }
 }
 
-/* Rows side by side, `step` apart in the arrays: place k of row r is k * step + r. ELL reads columns of all
-   rows, a slice its own. One vector: all rows of the group go along place by place. Several: a few rows at a
-   time, whose sums stay in registers. */
+/* Rows side by side, `step` apart in the arrays: entry k of row r is at k * step + r. ELL reads columns of
+   all rows, a slice its own. One vector: all rows of the group advance entry by entry. Several: a few rows at
+   a time, whose sums stay in registers. */
 static inline __attribute__((always_inline)) void few_rows(int nrow, int64_t width, int64_t step,
                                                            const double *value, const column *col, int nv,
                                                            const double *x, double *sum)

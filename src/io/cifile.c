@@ -1,8 +1,8 @@
 /* HDF5 layout: attributes of the root say what was computed; /energy, /s2, /irrep, /residual have an entry
    for each state; /state/N holds leading determinants, weights by level, and density_alpha, density_beta,
    natural_occupations (of unrestricted orbitals _alpha and _beta) where they were asked for; /irreps/NAME has
-   an entry for each irrep. A run under way (attribute finished 0) has no states but all that it goes on from,
-   /run (statefile.h); one of version 0.1.0 start vectors, /vectors/IRREP [nvec][n].
+   an entry for each irrep. An unfinished run (attribute finished 0) has no states but all that it goes on
+   from, /run (statefile.h); one of version 0.1.0 start vectors, /vectors/IRREP [nvec][n].
    SPDX-License-Identifier: Apache-2.0 */
 #include "io/cifile.h"
 #include "base/mem.h"
@@ -361,7 +361,7 @@ kl_status kl_cifile_vectors(const char *path, int irrep, int most, int64_t n, in
     kl_h5_in in;
     hid_t set = -1;
     int rank;
-    int64_t have[3] = {0}, count;
+    int64_t have[KL_H5_MAX_RANK] = {0}, count;
     *nvec = 0;
     KL_TRY(open_ci(path, &in, err));
     snprintf(name, sizeof(name), "vectors/%d", irrep + 1);

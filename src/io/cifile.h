@@ -1,5 +1,5 @@
 /* Results of configuration interaction as a checked HDF5 file: energies, spins, leading determinants,
-   densities; and runs under way, with what they go on from.
+   densities; and unfinished runs, with what they go on from.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CIFILE_H
 #define KL_CIFILE_H
@@ -8,7 +8,7 @@
 
 typedef struct kl_ci_record {
     kl_ci_result r;
-    int finished;              /* 0: a run under way, without states */
+    int finished;              /* 0: an unfinished run, without states */
     int has_run;               /* read: kl_cifile_read_run has something */
     char *program, *command_line;
     char *options;             /* "name=value" lines, which --resume reads back */
@@ -17,7 +17,7 @@ typedef struct kl_ci_record {
 } kl_ci_record;
 void kl_cifile_clear(kl_ci_record *c);
 
-/* A checked file (checked.h). run NULL: none is under way. */
+/* A checked file (checked.h). run NULL: the run is finished. */
 kl_status kl_cifile_write(const char *path, const kl_ci_record *c, const kl_result_run *run,
                           kl_err *err) KL_MUST_CHECK;
 

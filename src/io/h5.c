@@ -159,7 +159,7 @@ static hid_t create_group(hid_t at, const char *name)
     return group;
 }
 
-/* The groups on the way to a name, where they are missing: those that the library makes by itself have the
+/* The groups that a name lies in, where they are missing: those that the library makes by itself have the
    time of day. */
 static void create_way(kl_h5_out *w, hid_t at, const char *name)
 {
@@ -381,17 +381,17 @@ int kl_h5_has(const kl_h5_in *in, const char *name)
 }
 
 kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_class_t class, hid_t *set,
-                           int *rank, int64_t *shape, int64_t *count, kl_err *err)
+                           int *rank, int64_t shape[KL_H5_MAX_RANK], int64_t *count, kl_err *err)
 {
     kl_status st = KL_OK;
     hid_t space = -1, type = -1;
-    hsize_t extent[3] = {0, 0, 0};
+    hsize_t extent[KL_H5_MAX_RANK] = {0};
     *set = H5Dopen2(at, name, H5P_DEFAULT);
     if (*set < 0) KL_TRY(kl_h5_bad(in, name, "is missing", err));
     space = H5Dget_space(*set);
     type = H5Dget_type(*set);
     *rank = space < 0 ? -1 : H5Sget_simple_extent_ndims(space);
-    if (type < 0 || *rank < 0 || *rank > 3 || H5Tget_class(type) != class)
+    if (type < 0 || *rank < 0 || *rank > KL_H5_MAX_RANK || H5Tget_class(type) != class)
         KL_TRY(kl_h5_bad(in, name, "has the wrong type or rank", err));
     if (*rank > 0 && H5Sget_simple_extent_dims(space, extent, NULL) < 0)
         KL_TRY(kl_h5_bad(in, name, "has no shape", err));
@@ -421,7 +421,7 @@ kl_status kl_h5_get_array(const kl_h5_in *in, hid_t at, const char *name, hid_t 
     kl_status st = KL_OK;
     hid_t set = -1;
     int have_rank;
-    int64_t have[3] = {0, 0, 0}, count = 0;
+    int64_t have[KL_H5_MAX_RANK] = {0}, count = 0;
     *out = NULL;
     KL_TRY(kl_h5_open_array(in, at, name, H5Tget_class(in_memory), &set, &have_rank, have, &count, err));
     int fits = have_rank == rank;
@@ -451,7 +451,7 @@ kl_status kl_h5_get_list(const kl_h5_in *in, hid_t at, const char *name, hid_t i
     kl_status st = KL_OK;
     hid_t set = -1;
     int rank;
-    int64_t shape[3], count = 0;
+    int64_t shape[KL_H5_MAX_RANK], count = 0;
     KL_TRY(kl_h5_open_array(in, at, name, H5Tget_class(in_memory), &set, &rank, shape, &count, err));
     if (rank != 1 || count != n) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));
     if (count > 0 && H5Dread(set, in_memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, out) < 0)

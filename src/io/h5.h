@@ -11,6 +11,7 @@
 
 enum {
     KL_H5_MAX_TEXT = 60000,
+    KL_H5_MAX_RANK = 4, /* indices of an array */
     KL_H5_MAX_NAME =
         1024 /* of a path in a file: a measurement is named by its request, which may have 400 characters */
 };
@@ -112,7 +113,8 @@ kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[
 
 /* Opens a data set of this class that is stored in full; shape has room for 3, *count is their product. */
 kl_status kl_h5_open_array(const kl_h5_in *in, hid_t at, const char *name, H5T_class_t class, hid_t *set,
-                           int *rank, int64_t *shape, int64_t *count, kl_err *err) KL_MUST_CHECK;
+                           int *rank, int64_t shape[KL_H5_MAX_RANK], int64_t *count,
+                           kl_err *err) KL_MUST_CHECK;
 
 /* Reads all of a data set into a new array, row-major. The rank, and every extent that is not -1 on entry,
    must agree; an element in memory is as large as in_memory. */

@@ -302,7 +302,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     group = kl_h5_put_group(w, w->file, "measurements");
     for (int i = 0; i < r->nmeasured; i++) {
         const kl_measured *m = &r->measured[i];
-        hsize_t shape[3];
+        hsize_t shape[KL_H5_MAX_RANK];
         for (int k = 0; k < m->rank; k++) shape[k] = (hsize_t)m->shape[k];
         kl_h5_put_array(w, group, m->name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, m->rank, shape, m->data,
                         m->note);
@@ -403,7 +403,7 @@ static kl_status get_params(const kl_h5_in *in, kl_result *r, kl_err *err)
     for (int64_t i = 0; i < n; i++) {
         kl_result_param *p = &r->param[i];
         int rank;
-        int64_t shape[3] = {1, 1, 1};
+        int64_t shape[KL_H5_MAX_RANK] = {1, 1, 1, 1};
         KL_TRY(kl_h5_link_name(in, group, i, name, err));
         KL_TRY(kl_h5_open_array(in, group, name, H5T_FLOAT, &set, &rank, shape, &p->n, err));
         H5Dclose(set);
@@ -431,7 +431,7 @@ static kl_status get_places(const kl_h5_in *in, kl_result *r, kl_err *err)
         kl_result_param *const p = &r->param[i];
         char path[2 * KL_H5_MAX_NAME];
         int rank;
-        int64_t shape[3] = {1, 1, 1};
+        int64_t shape[KL_H5_MAX_RANK] = {1, 1, 1, 1};
         snprintf(path, sizeof path, "parameter_places/%s", p->name);
         if (!kl_h5_has(in, path)) continue;
         KL_TRY(kl_h5_open_array(in, group, p->name, H5T_INTEGER, &set, &rank, shape, &p->nused, err));
@@ -475,7 +475,7 @@ static kl_status get_measured(const kl_h5_in *in, hid_t group, const char *prefi
             child = -1;
         } else if (info.type == H5O_TYPE_DATASET) {
             int rank;
-            int64_t shape[3] = {1, 1, 1}, count;
+            int64_t shape[KL_H5_MAX_RANK] = {1, 1, 1, 1}, count;
             KL_TRY(kl_h5_open_array(in, group, name, H5T_FLOAT, &child, &rank, shape, &count, err));
             if (H5Aexists(child, "note") > 0) KL_TRY(kl_h5_get_text(in, child, "note", &note, err));
             H5Dclose(child);

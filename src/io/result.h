@@ -11,8 +11,8 @@
 typedef struct kl_measured {
     char *name;
     char *note; /* what it is, a line; may be NULL */
-    int rank; /* 0..3 */
-    int64_t shape[3];
+    int rank; /* 0..KL_H5_MAX_RANK */
+    int64_t shape[KL_H5_MAX_RANK];
     double *data;
 } kl_measured;
 
@@ -27,7 +27,7 @@ typedef struct kl_result_param {
     int is_array;
     int64_t n;
     double *value; /* [n], n = 1 for scalars */
-    int some; /* 1: of an array terms use the places below alone, as of bonds of one class */
+    int some; /* 1: of an array terms use the entries below alone, as of bonds of one class */
     int64_t nused;
     int64_t *used; /* [nused], ascending */
 } kl_result_param;
@@ -57,7 +57,7 @@ typedef struct kl_result {
     int nparam;
     kl_result_param *param;
     uint64_t seed;
-    int finished; /* 0: a checkpoint of a run under way */
+    int finished; /* 0: a checkpoint of an unfinished run */
     int sweep_done; /* position in the schedule */
     kl_dmrg_result dmrg; /* a checkpoint has its rows only */
     int nmeasured;
@@ -96,7 +96,7 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
    impossible shape. */
 kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST_CHECK;
 
-/* A run of exact diagonalization under way: the numbers and vectors that are kept (keep.h), the vectors
+/* An unfinished run of exact diagonalization: the numbers and vectors that are kept (keep.h), the vectors
    handed over in parts. */
 typedef struct kl_result_run {
     int stage; /* what keeps them, 0 to 9: the caller's to tell */
@@ -105,11 +105,11 @@ typedef struct kl_result_run {
     int nvector;
     int64_t *n; /* [nvector] length of each; read: to be freed by the caller */
     int first, count; /* reading: the vectors that are wanted */
-    void *self; /* writing: fills to[count] from places first.. of a vector; reading: takes them */
+    void *self; /* writing: fills to[count] from entries first.. of a vector; reading: takes them */
     kl_status (*part)(void *self, int vector, int64_t first, int64_t count, double *host, kl_err *err);
 } kl_result_run;
 
-/* As kl_result_write, with such a run in the place of a state. */
+/* As kl_result_write, with such a run instead of a state. */
 kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run,
                               kl_err *err) KL_MUST_CHECK;
 

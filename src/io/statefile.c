@@ -1,4 +1,4 @@
-/* A matrix product state, or the vectors of an iteration under way, to HDF5 and back. Nothing read from a
+/* A matrix product state, or the vectors of an unfinished iteration, to HDF5 and back. Nothing read from a
    file sizes an allocation before it was checked against what the file can hold, and every tensor must be
    what it claims to be.
    SPDX-License-Identifier: Apache-2.0 */
@@ -128,7 +128,7 @@ out:
     return st;
 }
 
-/* ---------------------------------------------------------------- writing a run under way */
+/* ---------------------------------------------------------------- writing an unfinished run */
 
 enum { RUN_PART = 1 << 20 }; /* doubles of a vector at a time */
 enum { MOST_VECTOR = 10000000 };
@@ -346,7 +346,7 @@ static kl_status get_tables(const kl_h5_in *in, hid_t group, const kl_state *s, 
 {
     kl_status st = KL_OK;
     int rank;
-    int64_t ndata, data_shape[3], site_shape[2] = {s->nsite, SITE_NCOLUMN},
+    int64_t ndata, data_shape[KL_H5_MAX_RANK], site_shape[2] = {s->nsite, SITE_NCOLUMN},
                                   enlarged_shape[2] = {-1, t->width}, kept_shape[2] = {-1, t->width};
     KL_TRY(kl_h5_get_array(in, group, "sites", H5T_NATIVE_INT64, 2, site_shape, KL_MEM_MISC,
                            (void **)&t->site, err));
@@ -464,7 +464,7 @@ out:
     return st;
 }
 
-/* ---------------------------------------------------------------- reading a run under way */
+/* ---------------------------------------------------------------- reading an unfinished run */
 
 kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *err)
 {
@@ -489,7 +489,7 @@ kl_status kl_statefile_get_run(const kl_h5_in *in, kl_result_run *run, kl_err *e
     for (int v = 0; v < run->nvector; v++) {
         char name[32];
         int rank;
-        int64_t shape[3];
+        int64_t shape[KL_H5_MAX_RANK];
         snprintf(name, sizeof(name), "vector_%d", v);
         KL_TRY(kl_h5_open_array(in, group, name, H5T_FLOAT, &set, &rank, shape, &run->n[v], err));
         if (rank != 1 || run->n[v] < 1) KL_TRY(kl_h5_bad(in, name, "has the wrong shape", err));

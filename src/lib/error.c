@@ -1,4 +1,4 @@
-/* Errors of the library, and the way into it and out. See kronlat.h.
+/* Errors of the library, and what every call does as it begins and ends. See kronlat.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "lib/handles.h"
 

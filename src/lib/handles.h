@@ -1,4 +1,4 @@
-/* What the handles of kronlat.h hold, and what every function of it does on its way in and out. The program's
+/* What the handles of kronlat.h hold, and what every function of it does as it begins and ends. The program's
    commands may look inside; other programs cannot.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_HANDLES_H
@@ -62,8 +62,8 @@ struct kronlat_problem {
     void (*noted)(void *self, const char *text);
     void *noted_self;
     /* of the program's own runs: */
-    const kl_watch *watch; /* in the place of the callbacks above */
-    const char *path; /* of result and checkpoints, in the place of "output" */
+    const kl_watch *watch; /* instead of the callbacks above */
+    const char *path; /* of result and checkpoints, instead of "output" */
     const kl_runfile_point *at; /* NULL, or the value of a sweep that this run is of */
     kl_state *state; /* NULL, or what it starts from, which it takes */
 };
@@ -94,7 +94,7 @@ struct kronlat_result {
     kl_err why; /* of the first of these */
 };
 
-/* On the way in: our floating-point mode, and whom to ask; on the way out: as they were. */
+/* At the beginning: our floating-point mode, and whom to ask; at the end: as they were. */
 typedef struct kl_visit {
     uint64_t mode;
     kl_interrupt before;
@@ -128,10 +128,10 @@ kl_status kl_handle_result(const char *method, kl_scene *scene, kl_result **r, k
 /* What the library's answer is below it. */
 kl_status kl_status_of(kronlat_status status, const kronlat_error *e, kl_err *err);
 
-/* Places and signs of a sector's states: see operator.c. */
+/* Indices and signs of a sector's states: see operator.c. */
 typedef struct kl_places {
     int64_t dim;
-    int64_t *at; /* [dim] place of state i in a vector of the executor */
+    int64_t *at; /* [dim] index of state i in a vector of the executor */
     signed char *sign; /* [dim] +-1, NULL: all +1 */
 } kl_places;
 kl_status kl_places_create(const kl_ed *ed, int nthread, kl_places *out, kl_err *err) KL_MUST_CHECK;

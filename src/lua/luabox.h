@@ -1,5 +1,5 @@
 /* A Lua state for the texts of strangers: bounded memory, bounded processor time, no files, no finalizers, no
-   way to other programs. Knows neither models nor jobs.
+   access to other programs. Knows neither models nor jobs.
 
    Every block that Lua holds is counted by its allocator. Time is looked at every hundred instructions of Lua
    and at each call of a library function (luawords.c), whose own work is bounded or looks at the time too.

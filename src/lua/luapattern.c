@@ -190,8 +190,8 @@ static int at_frontier(matcher *m, const char *s, const char *set, const char *e
     return !set_matches(m, before, set, end - 1) && set_matches(m, after, set, end - 1);
 }
 
-/* Where the match of the pattern from p on ends that begins at s, or NULL. Loops over what has one way to go
-   on, calls itself for choices. */
+/* Where the match of the pattern from p on ends that begins at s, or NULL. Loops over what has one
+   continuation, calls itself for choices. */
 static const char *match_from(matcher *m, const char *s, const char *p)
 {
     while (p < m->pattern_end) {

@@ -59,7 +59,7 @@ typedef struct kl_lattice {
    length x circumference), torus:LxW. Numbering is column by column: site = x*W + y. Classes of a chain or
    ring: nn, nnn, "d3" (third neighbours) and so on up to d9; of a grid: nn (with leg = x and rung = y), nnn
    (with diag), and d3 for straight second neighbours. double_bonds: a pair that the same class joins both
-   ways round (nn where a circumference is 2, nnn on a ring of 4) is listed once for each way, instead of
+   directions round (nn where a circumference is 2, nnn on a ring of 4) is listed once for each, instead of
    once. A class is known by its kind of lattice even where it is empty: a chain of 2 has no nnn bond, but
    "nnn" is no error there. Lattices with a unit cell: cells.c. */
 kl_status kl_lattice_create(const char *spec, int nsite, int double_bonds, kl_lattice **out,
@@ -78,9 +78,9 @@ kl_status kl_lattice_finish(kl_lattice *lat, kl_err *err) KL_MUST_CHECK;
    "0,2,1,..." (given). */
 kl_status kl_lattice_reorder(kl_lattice *lat, const char *how, kl_err *err) KL_MUST_CHECK;
 
-/* Distance of two sites, shortest image; Euclidean on grids, |i-j| or the shorter way round on chains and
-   rings; on a lattice from a file the length of their bond where there is one, else by coordinates; NaN where
-   there are none of these either. */
+/* Distance of two sites, shortest image; Euclidean on grids, |i-j| or the shorter arc on chains
+   and rings; on a lattice from a file the length of their bond where there is one, else by coordinates; NaN
+   where there are none of these either. */
 double kl_lattice_distance(const kl_lattice *lat, int i, int j);
 
 /* The shortest way from site i to j, in coordinates: where it closes a ring or a circumference it leads out

@@ -1,6 +1,6 @@
 /* Finds a model by name or file, and makes its tables where they are not built in: by the generator, in a box
-   of Lua inside the program. Nothing is compiled, loaded or kept on disk. SPDX-License-Identifier: Apache-2.0
- */
+   of Lua inside the program. Nothing is compiled, loaded or kept on disk.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MODELREAD_H
 #define KL_MODELREAD_H
 #include "model/embedded.h"

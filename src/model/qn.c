@@ -33,13 +33,13 @@ kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b)
     return a;
 }
 
-int kl_qn_step(const kl_model *m, kl_qn q, const kl_site_type *site, int s, int way, kl_qn *to)
+int kl_qn_step(const kl_model *m, kl_qn q, const kl_site_type *site, int s, int sign, kl_qn *to)
 {
     const kl_qn d = kl_qn_of(m, site->state_charge[s]);
     const int spin = kl_model_spin(m);
-    *to = way > 0 ? kl_qn_add(m, q, d) : kl_qn_sub(m, q, d);
+    *to = sign > 0 ? kl_qn_add(m, q, d) : kl_qn_sub(m, q, d);
     if (spin < 0) return 1;
-    to->v[spin] = (int16_t)(q.v[spin] + way * d.v[spin]);
+    to->v[spin] = (int16_t)(q.v[spin] + sign * d.v[spin]);
     return to->v[spin] >= 0 && q.v[spin] + to->v[spin] >= site->spin[s];
 }
 

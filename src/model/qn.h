@@ -16,9 +16,9 @@ kl_qn kl_qn_zero(void);
 kl_qn kl_qn_of(const kl_model *m, const int charge[KL_MAX_CHARGE]);
 kl_qn kl_qn_add(const kl_model *m, kl_qn a, kl_qn b);
 kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b);
-/* *to = q with step s of the site, or without it (way -1). Returns 0 where the triangle of spins does not
+/* *to = q with step s of the site, or without it (sign -1). Returns 0 where the triangle of spins does not
    close. */
-int kl_qn_step(const kl_model *m, kl_qn q, const kl_site_type *site, int s, int way, kl_qn *to);
+int kl_qn_step(const kl_model *m, kl_qn q, const kl_site_type *site, int s, int sign, kl_qn *to);
 /* Charges of the block of no sites to the left: those of the whole have its spin there. */
 kl_qn kl_qn_edge(const kl_model *m, kl_qn target);
 int kl_qn_cmp(kl_qn a, kl_qn b);                 /* lexicographic: <0, 0, >0 */

@@ -270,14 +270,14 @@ void kl_siteop_destroy(kl_siteop **po)
     kl_free(po);
 }
 
-static int same(const kl_siteop *a, const kl_siteop *b, int turned)
+static int same(const kl_siteop *a, const kl_siteop *b, int transposed)
 {
     for (int t = 0; t < a->model->ntype; t++) {
         const int d = a->model->type[t].dim;
         if (!a->mat[t] != !b->mat[t]) return 0;
         for (int c = 0; a->mat[t] && c < d; c++)
             for (int i = 0; i < d; i++)
-                if (a->mat[t][i + c * d] != b->mat[t][turned ? c + i * d : i + c * d]) return 0;
+                if (a->mat[t][i + c * d] != b->mat[t][transposed ? c + i * d : i + c * d]) return 0;
     }
     return 1;
 }

@@ -1,6 +1,6 @@
 /* The tables of a model and who owns them: compiled into the program, or made in memory from the generator's
-   tables (gen/tables.lua). Does not know where a model's text comes from. SPDX-License-Identifier: Apache-2.0
- */
+   tables (gen/tables.lua). Does not know where a model's text comes from.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TABLES_H
 #define KL_TABLES_H
 #include "model/model.h"

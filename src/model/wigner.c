@@ -11,7 +11,7 @@ typedef struct factorial {
     int exponent;
 } factorial;
 
-/* A product of factorials and of their inverses under way. */
+/* A product of factorials and of their inverses, as far as it is made. */
 typedef struct product {
     double mantissa;
     int exponent;

@@ -1,4 +1,4 @@
-/* Operation records: y = H x, the growth of operators and the turning of wavefunctions, all as one list of
+/* Operation records: y = H x, the growth of operators and the transform of wavefunctions, all as one list of
    dense products on segments. Knows neither what the operands mean nor who runs the list.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RECORD_H
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* Where an operand lies; offsets count doubles from the base of that place. ORDER KL_AT */
+/* Where an operand lies; offsets count doubles from its base. ORDER KL_AT */
 typedef enum kl_at {
     KL_AT_X,     /* the argument */
     KL_AT_Y,     /* the result */

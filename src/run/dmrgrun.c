@@ -217,13 +217,13 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
         kl_dmrgrun_scene(t, t->placement ? kl_placement_last(t->placement) : t->ex);
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
     if (after_run && t->molecule != NULL)
-        KL_TRY(kl_moleculetask_measure(t->molecule, scene.ex, t->lat, state, r, err));
+        KL_TRY(kl_moleculetask_measure(t->molecule, scene.ex, t->lat, state, o->two_body, r, err));
 out:
     kl_free(&text);
     return st;
 }
 
-/* Entropies of a sweep under way go with its checkpoints. Version 0.1.0 kept none: then they are made from
+/* Entropies of an unfinished sweep go with its checkpoints. Version 0.1.0 kept none: then they are made from
    the state at the end. */
 static kl_status keep_entropies(kl_dmrgrun *x, int keeps, kl_err *err)
 {

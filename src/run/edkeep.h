@@ -1,4 +1,4 @@
-/* Checkpoints of exact diagonalization: whatever is under way keeps its numbers and vectors in the result
+/* Checkpoints of exact diagonalization: an unfinished run keeps its numbers and vectors in the result
    file of the run.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EDKEEP_H

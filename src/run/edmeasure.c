@@ -13,28 +13,19 @@
 #include "ed/edproduct.h"
 #include "base/mem.h"
 #include "run/requestread.h"
-
-/* An operator of one site as a sum of those that the model's tables have, for each site type; n = 0: that
-   type has no such operator, or it is 0 there. */
-typedef struct part {
-    int n, *op;
-    double *coef;
-} part;
+#include "run/sitepart.h"
 
 typedef struct request {
     kl_request asked;
     /* [ntype]: A, B, and A B on one site; all NULL where the tables have not what is needed, or it is no
        pair */
-    part *of[3];
+    kl_sitepart *of[3];
 } request;
 
 static void forget_parts(const kl_model *m, request *q)
 {
     for (int k = 0; k < 3; k++) {
-        for (int t = 0; q->of[k] && t < m->ntype; t++) {
-            kl_free(&q->of[k][t].op);
-            kl_free(&q->of[k][t].coef);
-        }
+        for (int t = 0; q->of[k] && t < m->ntype; t++) kl_sitepart_clear(&q->of[k][t]);
         kl_free(&q->of[k]);
     }
 }
@@ -45,67 +36,9 @@ static void request_clear(const kl_model *m, request *q)
     kl_request_clear(&q->asked);
 }
 
-static double element_dot(int dim, const kl_site_op *o, const double *mat)
-{
-    double sum = 0.0;
-    for (int e = 0; e < o->nelem; e++) sum += o->elem[e].value * mat[o->elem[e].row + o->elem[e].col * dim];
-    return sum;
-}
-
-/* mat = sum of coef * op, by least squares over all operators of the type, each over its norm, for they may
-   be measured in any unit; products that no term of the model needs are not among them: *found 0. */
-static kl_status decompose(const kl_site_type *type, const double *mat, part *out, int *found, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int n = type->nop, dim = type->dim;
-    double *gram = NULL, *w = NULL, *full = NULL, size = 0.0, left = 0.0;
-    KL_TRY(kl_alloc(&gram, (int64_t)n * n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&w, 4 * n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&full, dim * dim, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&out->op, n, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&out->coef, n, KL_MEM_MISC, err));
-    double *const b = w + n, *const c = b + n, *const norm = c + n;
-    for (int k = 0; k < n; k++) {
-        for (int e = 0; e < type->op[k].nelem; e++) norm[k] = hypot(norm[k], type->op[k].elem[e].value);
-        if (norm[k] == 0) norm[k] = 1;
-    }
-    for (int k = 0; k < n; k++) {
-        memset(full, 0, sizeof(double) * (size_t)(dim * dim));
-        for (int e = 0; e < type->op[k].nelem; e++)
-            full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] =
-                type->op[k].elem[e].value / norm[k];
-        for (int l = 0; l < n; l++) gram[l + k * n] = element_dot(dim, &type->op[l], full) / norm[l];
-        b[k] = element_dot(dim, &type->op[k], mat) / norm[k];
-    }
-    KL_TRY(kl_dense_eig(n, gram, n, w, err));
-    for (int j = 0; j < n; j++) {
-        double along = 0.0;
-        if (w[j] <= 1e-12 * w[n - 1]) continue;
-        for (int k = 0; k < n; k++) along += gram[k + j * n] * b[k];
-        for (int k = 0; k < n; k++) c[k] += along / w[j] * gram[k + j * n];
-    }
-    for (int k = 0; k < n; k++) c[k] /= norm[k];
-    memcpy(full, mat, sizeof(double) * (size_t)(dim * dim));
-    for (int k = 0; k < n; k++)
-        for (int e = 0; e < type->op[k].nelem; e++)
-            full[type->op[k].elem[e].row + type->op[k].elem[e].col * dim] -= c[k] * type->op[k].elem[e].value;
-    for (int i = 0; i < dim * dim; i++) size = fmax(size, fabs(mat[i])), left = fmax(left, fabs(full[i]));
-    *found = left <= 1e-11 * size;
-    for (int k = 0; k < n; k++)
-        if (fabs(c[k]) * norm[k] > 1e-13 * size) {
-            out->op[out->n] = k;
-            out->coef[out->n++] = c[k];
-        }
-out:
-    kl_free(&gram);
-    kl_free(&w);
-    kl_free(&full);
-    return st;
-}
-
 /* behind, if not NULL, stands behind it on the same site. */
-static kl_status read_operator(const kl_task *t, const kl_siteop *op, const kl_siteop *behind, part **out,
-                               int *found, kl_err *err)
+static kl_status read_operator(const kl_task *t, const kl_siteop *op, const kl_siteop *behind,
+                               kl_sitepart **out, int *found, kl_err *err)
 {
     kl_status st = KL_OK;
     double *product = NULL;
@@ -120,7 +53,7 @@ static kl_status read_operator(const kl_task *t, const kl_siteop *op, const kl_s
                     product[row + col * type->dim] +=
                         op->mat[k][row + mid * type->dim] *
                         (behind ? behind->mat[k][mid + col * type->dim] : mid == col);
-        KL_TRY(decompose(type, product, &(*out)[k], found, err));
+        KL_TRY(kl_sitepart_find(type, product, &(*out)[k], found, err));
         kl_free(&product);
     }
 out:
@@ -232,19 +165,19 @@ out:
     return st;
 }
 
-static const part *part_at(const kl_task *t, const part *of, int pos)
+static const kl_sitepart *part_at(const kl_task *t, const kl_sitepart *of, int pos)
 {
     return &of[t->terms->type[pos] - t->model->type];
 }
 
 /* <x| A_i B_j |x> by DMRG positions; b NULL: A_i alone. 0 where a site's type has no such operator. States
    are real, so that half of a string and its adjoint has the string's value. */
-static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i, const part *a, int j,
-                            const part *b, double *value, kl_err *err)
+static kl_status pair_value(const kl_task *t, const kl_ed *ed, kl_dptr x, int i, const kl_sitepart *a, int j,
+                            const kl_sitepart *b, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_terms e = {.model = t->terms->model, .nsite = t->terms->nsite, .type = t->terms->type};
-    const part *const pa = part_at(t, a, i), *const pb = b ? part_at(t, b, j) : NULL;
+    const kl_sitepart *const pa = part_at(t, a, i), *const pb = b ? part_at(t, b, j) : NULL;
     double *parts = NULL;
     for (int k = 0; k < pa->n; k++)
         for (int l = 0; l < (pb ? pb->n : 1); l++) {

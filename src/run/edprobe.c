@@ -2,7 +2,7 @@
    1. Each word becomes an operator and its coefficients on the sites. 2. For every operator, state of the
       lowest multiplet and part of a momentum: poles, added to
    those of the operator; when all are there, its curve. 3. A checkpoint holds the states, the poles so far,
-   and the recurrence under way; curves that are whole stand in the same file's result.
+   and the current recurrence; curves that are whole stand in the same file's result.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/edprobe.h"
 
@@ -134,7 +134,7 @@ typedef struct listing {
     const kl_ed_result *found;
     kl_dptr x;
     int64_t ldx;
-    int place[3];        /* operator, state, part under way */
+    int place[3];        /* current operator, state, part */
     kl_ed_spectral sum;  /* of that operator, before them */
 } listing;
 

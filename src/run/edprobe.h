@@ -11,7 +11,7 @@
 kl_status kl_edprobe_check(const kl_task *t, const char *text, kl_err *err) KL_MUST_CHECK;
 
 typedef struct kl_edprobe_opts {
-    kl_edkeep *keep; /* NULL, or keeps what is under way: its numbers are read if it has any */
+    kl_edkeep *keep; /* NULL, or keeps what is not finished: its numbers are read if it has any */
     void *self;
     int (*step)(void *self, int step, double change); /* nonzero: stop; may be NULL */
 } kl_edprobe_opts;

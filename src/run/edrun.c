@@ -12,6 +12,7 @@
 #include "run/edmeasure.h"
 #include "run/edprobe.h"
 #include "run/edresult.h"
+#include "run/edspin.h"
 #include "run/outputs.h"
 #include "run/runfile.h"
 
@@ -23,6 +24,9 @@ kl_bipartition_form kl_edrun_form(const kl_options *o)
 }
 
 enum { PRODUCTS = 2000, PRODUCTS_EACH = 500, MANY = 16 }; /* of more states so many for each */
+enum {
+    FEW = 1000000
+}; /* states of a sector whose total spin is told though nothing else wants eigenvectors */
 
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 {
@@ -135,7 +139,7 @@ out:
     return st;
 }
 
-/* What is under way goes on as it was begun. */
+/* An unfinished run goes on as it was begun. */
 static kl_status refuse_typed(const kl_options *o, const char *const *names, const char *under_way,
                               kl_err *err)
 {
@@ -172,12 +176,16 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
         options, &keep->r, err));
     keep->seen = w->seen;
     if (keep->path) opts->keeper = &keep->keeper;
-    KL_TRY(kl_ed_run(ed, opts, opts->want_vectors ? &w->x : NULL, &w->ldx, found, err));
+    opts->as_found = !opts->want_vectors;
+    const int wanted = opts->want_vectors || (w->square != NULL && ed->space->dim <= FEW);
+    KL_TRY(kl_ed_run(ed, opts, wanted ? &w->x : NULL, &w->ldx, found, err));
     keep->seen = NULL;
     keep->stage = KL_EDSTAGE_SPECTRA;
     keep->keeper.from = NULL;
     if (found->stop == KL_ED_INTERRUPTED) return KL_OK;
     KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* without what a checkpoint said */
+    if (w->square != NULL && w->x.addr)
+        KL_TRY(kl_edspin_add(w->square, ed, found->nstate, w->x, w->ldx, keep->r, err));
     KL_TRY(kl_edmeasure_run(t, ed, found, w->x, w->ldx, &m, &nmeasured, err));
     for (int i = 0; i < nmeasured; i++)
         KL_TRY(kl_result_add(keep->r, m[i].name, m[i].note, m[i].rank, m[i].shape, m[i].value, err));
@@ -202,6 +210,7 @@ kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
     opts.step = on_step;
     t->dmrg.target = target;
     KL_TRY(kl_edrun_operator(t, target, &opts, &x->ed, err));
+    if (t->molecule == NULL) KL_TRY(kl_edspin_create(t, &x->square, err));
     keep.n = kl_linop_all(&x->ed->op);
     keep.begin = x->ed->begin;
     if (x->going_on) KL_TRY(kl_edkeep_read(&keep, err));
@@ -221,6 +230,7 @@ out:
     kl_result_destroy(&keep.r);
     kl_free(&options);
     kl_ed_result_clear(&found);
+    kl_edspin_destroy(&x->square);
     if (st != KL_OK) kl_edrun_clear(x);
     else if (!x->want_vectors) {
         if (x->x.addr) t->ex->vt.release(t->ex, &x->x);

@@ -35,6 +35,7 @@ typedef struct kl_edrun {
     kl_ed *ed; /* with want_vectors, the caller's to destroy: H, and its [nstate] states on the */
     kl_dptr x; /* executor, ldx apart, to be released */
     int64_t ldx;
+    kl_terms *square; /* S^2, or NULL: edspin.h */
     double seen[3]; /* products, lowest energy and its residual at the last step */
 } kl_edrun;
 

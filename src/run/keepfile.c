@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 
-/* Vectors on their way to or from a file, the first of them called `first' there. */
+/* Vectors that are written to or read from a file, the first of them called `first' there. */
 typedef struct part_of {
     kl_exec *ex;
     const kl_dptr *vector;

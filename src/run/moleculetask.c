@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/dense.h"
 #include "base/mem.h"
 
 /* ---------------------------------------------------------------- what was asked */
@@ -245,96 +244,5 @@ kl_status kl_moleculetask_tell(const kl_moleculetask *t, kl_result *r, kl_err *e
     }
 out:
     kl_free(&number);
-    return st;
-}
-
-/* ---------------------------------------------------------------- measured after a run */
-
-/* value[n][n] = <A_i B_j>. */
-static kl_status pairs(kl_measure *m, const kl_moleculetask *t, const char *a, const char *b, double *value,
-                       kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_siteop *left = NULL, *right = NULL;
-    KL_TRY(kl_siteop_create(&t->m->model, a, &left, err));
-    KL_TRY(kl_siteop_create(&t->m->model, b, &right, err));
-    KL_TRY(kl_measure_pairs(m, left, NULL, right, 0, value, err));
-out:
-    kl_siteop_destroy(&left);
-    kl_siteop_destroy(&right);
-    return st;
-}
-
-static kl_status tell_natural(int n, const double *up, const double *dn, kl_result *r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int64_t length = n;
-    double *sum = NULL, *w = NULL;
-    KL_TRY(kl_alloc(&sum, (int64_t)n * n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&w, n, KL_MEM_WORK, err));
-    for (int64_t k = 0; k < (int64_t)n * n; k++) sum[k] = up[k] + dn[k];
-    KL_TRY(kl_dense_eig(n, sum, n, w, err));
-    for (int k = 0; k < n / 2; k++) {
-        const double low = w[k];
-        w[k] = w[n - 1 - k];
-        w[n - 1 - k] = low;
-    }
-    KL_TRY(kl_result_add(r, "molecule/natural_occupations", "of the spin-summed density matrix, descending",
-                         1, &length, w, err));
-out:
-    kl_free(&sum);
-    kl_free(&w);
-    return st;
-}
-
-/* The density matrix of one orbital is diagonal: its four states differ in electrons by spin. */
-static kl_status tell_entropies(const kl_measure *m, int n, kl_result *r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int64_t length = n;
-    double *weight = NULL, *entropy = NULL;
-    int d = 0;
-    KL_TRY(kl_measure_populations(m, &d, &weight, err));
-    KL_TRY(kl_alloc(&entropy, n, KL_MEM_WORK, err));
-    for (int p = 0; p < n; p++)
-        for (int s = 0; s < d; s++)
-            if (weight[p * d + s] > 0) entropy[p] -= weight[p * d + s] * log(weight[p * d + s]);
-    KL_TRY(kl_result_add(r, "molecule/orbital_entropies", "of each active orbital, in the file's order", 1,
-                         &length, entropy, err));
-out:
-    kl_free(&weight);
-    kl_free(&entropy);
-    return st;
-}
-
-kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
-                                  const kl_state *state, kl_result *r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int n = t->m->norb;
-    const int64_t shape[2] = {n, n};
-    kl_measure *m = NULL;
-    double *value[2] = {NULL, NULL};
-    KL_TRY(kl_measure_create(ex, state, 0, lat, &m, err));
-    for (int spin = 0; spin < 2; spin++) KL_TRY(kl_alloc(&value[spin], (int64_t)n * n, KL_MEM_WORK, err));
-    KL_TRY(pairs(m, t, "cdag_up", "c_up", value[0], err));
-    KL_TRY(pairs(m, t, "cdag_dn", "c_dn", value[1], err));
-    KL_TRY(kl_result_add(r, "molecule/density_up", "<cdag_p c_q>, active orbitals in the file's order", 2,
-                         shape, value[0], err));
-    KL_TRY(kl_result_add(r, "molecule/density_dn", "<cdag_p c_q>, active orbitals in the file's order", 2,
-                         shape, value[1], err));
-    if (!t->f->unrestricted) KL_TRY(tell_natural(n, value[0], value[1], r, err));
-    KL_TRY(tell_entropies(m, n, r, err));
-    if (!t->f->unrestricted) {
-        const double sz = 0.5 * (t->nup - t->ndn);
-        double s2 = sz * (sz + 1);
-        KL_TRY(pairs(m, t, "cdag_dn*c_up", "cdag_up*c_dn", value[0], err));
-        for (int64_t k = 0; k < (int64_t)n * n; k++) s2 += value[0][k];
-        KL_TRY(kl_result_add(r, "molecule/s2", "<S^2>", 0, NULL, &s2, err));
-    }
-out:
-    kl_measure_destroy(&m);
-    kl_free(&value[0]);
-    kl_free(&value[1]);
     return st;
 }

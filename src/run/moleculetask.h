@@ -36,10 +36,12 @@ int kl_moleculetask_start(const kl_moleculetask *t, int irrep, int *start);
 /* From 0: the irrep of a sector. */
 int kl_moleculetask_irrep(kl_qn sector);
 
-/* Measured on the lowest state after a run: one-body density matrices, entropies of single orbitals and, of
-   restricted orbitals, natural occupations and S^2. */
+/* Measured on the lowest state after a run: one-body density matrices, entropies of orbitals and their mutual
+   information, leading determinants and, of restricted orbitals, natural occupations and S^2. two: two-body
+   density matrices, too; they are checked by their traces, and by the energy that they make with the
+   integrals. */
 kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
-                                  const kl_state *state, kl_result *r, kl_err *err) KL_MUST_CHECK;
+                                  const kl_state *state, int two, kl_result *r, kl_err *err) KL_MUST_CHECK;
 
 /* What a report says of the molecule, as measured values of r. */
 kl_status kl_moleculetask_tell(const kl_moleculetask *t, kl_result *r, kl_err *err) KL_MUST_CHECK;

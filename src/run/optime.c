@@ -150,7 +150,7 @@ out:
     return st;
 }
 
-/* Matrices on the way to their kept vectors. */
+/* Matrices, and what becomes of them until their kept vectors. */
 typedef struct reduced {
     /* each: tasks that its kept vectors are; here: by LAPACK, else by the executor */
     int n, kept, each, here;
@@ -183,8 +183,8 @@ static void make_columns(void *self, int64_t task, int thread)
     (void)thread;
     kl_divided_columns(&r->divided[matrix], (int)(n - r->kept + from), count, z);
     if (r->here)
-        r->status[task] = kl_dense_eig_turn(r->n, r->a + matrix * n * n, r->n,
-                                            r->factor + matrix * KL_DENSE_PANEL * n, count, z, NULL);
+        r->status[task] = kl_dense_eig_transform(r->n, r->a + matrix * n * n, r->n,
+                                                 r->factor + matrix * KL_DENSE_PANEL * n, count, z, NULL);
 }
 
 static kl_status all_well(const reduced *r, kl_err *err)

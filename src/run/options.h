@@ -101,7 +101,7 @@ typedef struct kl_options {
     int64_t boundary, slice, sigma, pspace;
     double residual, memory, device_memory, threshold;
     kl_text_list reference;
-    int half, density, plan, plot;
+    int half, density, two_body, plan, plot;
     int infinite, full_sectors;
     char *sweep_parameter;
 

@@ -191,6 +191,8 @@ const kl_option_row kl_option_table[] = {
     NUMBER("samples", 0, "R", RUN, B(ED), samples, INT, 1, 100000,
            "random states in each sector, which also make the error bars (20)"),
     FLAG("density", 0, RUN, B(CI), density, "one-body density matrices and natural occupations"),
+    FLAG("two-body", 0, RUN, B(DMRG_MOLECULE), two_body,
+         "two-body density matrices, too, by spin and of both, at the end"),
     FLAG("plan", 0, RUN, B(CI), plan,
          "only say what there is: determinants and singlet configuration state functions by level and irrep, "
          "memory"),
@@ -265,7 +267,7 @@ const kl_option_row kl_option_table[] = {
     NUMBER("number", 0, "K", RUN, B(BENCH_CI), bench.number, INT, 1, 10,
            "which of the paper's ten of that size (1)"),
     FLAG("tables", 0, RUN, B(BENCH_CI), bench.tables,
-         "all ten: their statistics, memory of every format beside its formula, and the paper's comparison "
+         "all ten: their statistics, memory of every format and its formula, and the paper's comparison "
          "of speed on a device"),
     NUMBER("seconds", 0, "S", RUN, B(BENCH_CI), bench.seconds, REAL, 0, 3600,
            "time spent on one line (0.3)"),
@@ -305,7 +307,7 @@ const kl_option_row kl_option_table[] = {
     CHOICE("exec", "WHERE", MACHINE, B(BENCH_GEMV_TRANS), exec, "host|cuda",
            "whose kernels (cuda); the host's loops and BLAS are measured in any case, up to 2000000 rows"),
     CHOICE("exec", "WHERE", MACHINE, B(BENCH_REPLAY), exec, "cuda|offload",
-           "a device beside the processor (none)"),
+           "a device in addition to the processor (none)"),
     NUMBER("memory", 0, "GB", MACHINE | RARE, STORES, memory, REAL, 1e-6, 1e9,
            "largest matrix to store (half of the machine's memory)"),
     CHOICE("projection", "HOW", MACHINE | RARE, TENSORS | B(GROWTH) | B(MEASURE), projection,

@@ -81,8 +81,9 @@ static kl_status open_regions(void *self, kl_exec **out, kl_err *err)
     return open_as_measured(self, OFFLOAD, out, err);
 }
 
-/* Beside the device that sweeps are faster on, the other way to use it, where that is ahead in some operation
-   by itself. CUDA gives out the memory, so it is opened first; a limit of it can be kept by one alone. */
+/* In addition to the device that sweeps are faster on, the other executor on it, where that is faster in some
+   operation by itself. CUDA gives out the memory, so it is opened first; a limit of it can be kept by one
+   alone. */
 static void open_beside(kl_placement *p)
 {
     kl_err ignored;

@@ -36,7 +36,8 @@ void kl_request_clear(kl_request *q)
     q->nop = 0;
 }
 
-enum { MOST_SUM = 4096 }; /* ways in which a product may change the charges; beyond them it is not checked */
+/* changes of the charges that a product may make; beyond so many it is not checked */
+enum { MOST_SUM = 4096 };
 
 static kl_status refuse(const char *text, const char *why, kl_err *err)
 {
@@ -155,7 +156,7 @@ static void add_sums(const kl_model *m, int nfrom, const kl_qn *from, kl_qn by, 
     }
 }
 
-/* All ways in which an operator changes the charges on a site type. */
+/* All changes that an operator makes to the charges on a site type. */
 static void add_shifts(const kl_model *m, const kl_siteop *op, int t, int nfrom, const kl_qn *from, int *n,
                        kl_qn *sum)
 {

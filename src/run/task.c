@@ -403,7 +403,7 @@ static kl_qn start_charge(const kl_task *t)
     return sum;
 }
 
-/* Two states that take turns along the positions and together have the target; of several pairs the one that
+/* Two states that alternate along the positions and together have the target; of several pairs the one that
    differs most. */
 static kl_status neel_start(kl_task *t, kl_err *err)
 {

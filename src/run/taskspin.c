@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/task.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,85 @@ const kl_terms *kl_task_plain(const kl_task *t) { return kl_model_spin(t->model)
 const kl_model *kl_task_named(const kl_task *t)
 {
     return kl_model_spin(t->model) < 0 ? t->model : t->twin->model;
+}
+
+/* ---------------------------------------------------------------- the charges of a component */
+
+enum { NORMAL = KL_MAX_CHARGE + 1 };
+
+/* Solves a x = y[c] by elimination; unknowns that nothing says are 0. */
+static void eliminate(int n, double a[NORMAL][NORMAL], double *y, double *x)
+{
+    int row_of[NORMAL], used[NORMAL] = {0};
+    for (int k = 0; k < n; k++) {
+        int best = -1;
+        for (int r = 0; r < n; r++)
+            if (!used[r] && (best < 0 || fabs(a[r][k]) > fabs(a[best][k]))) best = r;
+        row_of[k] = best >= 0 && fabs(a[best][k]) > 1e-9 ? best : -1;
+        if (row_of[k] < 0) continue;
+        used[best] = 1;
+        for (int r = 0; r < n; r++) {
+            const double f = r == best ? 0 : a[r][k] / a[best][k];
+            for (int l = 0; l < n; l++) a[r][l] -= f * a[best][l];
+            y[r] -= f * y[best];
+        }
+    }
+    for (int k = 0; k < n; k++) x[k] = row_of[k] < 0 ? 0 : y[row_of[k]] / a[row_of[k]][k];
+}
+
+/* Charge c of the component Sz = S of a state with these charges, where it is a sum of multiples of the
+   charges that stay and of Sz; *known 0: it is not. */
+static int component_charge(const kl_task *t, kl_qn q, int c, int *known)
+{
+    const kl_model *const with = t->model, *const plain = t->twin_tables->model;
+    const int n = with->ncharge;
+    double a[NORMAL][NORMAL] = {{0}}, y[NORMAL] = {0}, x[NORMAL], sum = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (int k = 0; k < with->ntype; k++)
+            for (int s = 0; s < with->type[k].dim; s++) {
+                const kl_site_type *const site = &with->type[k];
+                int state = 0;
+                while (fabs(site->vector[s * site->dim + state]) < 1e-9) state++;
+                double value = plain->type[k].state_charge[state][c];
+                for (int i = 0; i < n; i++) {
+                    y[i] += pass ? 0 : site->state_charge[s][i] * value;
+                    for (int j = 0; j < n && !pass; j++)
+                        a[i][j] += site->state_charge[s][i] * site->state_charge[s][j];
+                }
+                for (int i = 0; i < n && pass; i++) value -= x[i] * site->state_charge[s][i];
+                if (pass && fabs(value) > 1e-9) *known = 0;
+            }
+        if (!pass) eliminate(n, a, y, x);
+    }
+    for (int i = 0; i < n; i++) sum += x[i] * q.v[i];
+    if (plain->charge[c].modulus > 0 || fabs(sum - (double)lround(sum)) > 1e-9) *known = 0;
+    return (int)lround(sum);
+}
+
+/* What to ask of exact diagonalization in place of S. */
+static kl_status refuse_ed(const kl_task *t, kl_err *err)
+{
+    const kl_options *const o = t->o;
+    const kl_model *const plain = t->twin_tables->model;
+    kl_qn q = kl_qn_zero();
+    char take[300] = "", value[32];
+    int known = o->charge.n == t->model->ncharge;
+    for (int i = 0; i < o->charge.n && known; i++) {
+        const size_t length = kl_split_name(o->charge.text[i]);
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1),
+                 o->charge.text[i]);
+        known = kl_qn_set(t->model, &q, name, o->charge.text[i] + length + 1, err) == KL_OK;
+    }
+    for (int c = 0; c < plain->ncharge && known; c++) {
+        const int v = component_charge(t, q, c, &known);
+        const size_t at = strlen(take);
+        snprintf(take + at, sizeof take - at, " --charge %s=%s", plain->charge[c].name,
+                 kl_charge_print(&plain->charge[c], v, value, sizeof value));
+    }
+    return kl_fail(err, KL_EINPUT,
+                   "--charge S=: exact diagonalization works with Sz, and tells S of each state: take%s",
+                   known ? take : " --charge Sz=S (of electrons N_up - N_dn = 2 S)");
 }
 
 kl_status kl_task_check_spin(const kl_task *t, kl_err *err)
@@ -29,10 +109,7 @@ kl_status kl_task_check_spin(const kl_task *t, kl_err *err)
     const int ed = o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED ||
                    o->command == KL_CMD_EXPLAIN_ED || o->command == KL_CMD_BENCH_ED ||
                    (o->method != NULL && strcmp(o->method, "ed") == 0);
-    if (ed)
-        return kl_fail(err, KL_EINPUT,
-                       "--charge S=: exact diagonalization works with Sz; the levels of a total spin S are "
-                       "among those of --charge Sz=S (for electrons N_up - N_dn = 2 S), but not of Sz=S+1");
+    if (ed) return refuse_ed(t, err);
     if (o->infinite || o->command == KL_CMD_GROWTH)
         return kl_fail(err, KL_EINPUT, "--charge S=: growth of the lattice works with Sz, not with S");
     if (o->pin.n > 0)

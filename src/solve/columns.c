@@ -1,5 +1,5 @@
 /* Basis columns between device and host. Vectors travel in pieces through memory that the device reaches,
-   where it has such: the host works on a piece while the next one is on its way, and the device on its own
+   where it has such: the host works on a piece while the next one is in flight, and the device on its own
    columns meanwhile.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/columns.h"
@@ -32,8 +32,8 @@ static kl_status begin(const kl_columns *c, kl_dptr x, int ticket[MOST_PIECE], k
     if (!c->ticket) return c->ex->vt.download(c->ex, c->buffer, x, c->n, err);
     free_buffer(c);
     for (int64_t from = 0, p = 0; from < c->n; from += step, p++)
-        ticket[p] = c->ex->vt.copy_beside(c->ex, c->n - from < step ? c->n - from : step, kl_dptr_at(x, from),
-                                          on_host(c->buffer + from), from == 0);
+        ticket[p] = c->ex->vt.copy_async(c->ex, c->n - from < step ? c->n - from : step, kl_dptr_at(x, from),
+                                         on_host(c->buffer + from), from == 0);
     return KL_OK;
 }
 
@@ -97,10 +97,10 @@ kl_status kl_columns_combine(const kl_columns *c, int k, const double *coef, dou
         const int64_t n = c->n - from < step ? c->n - from : step;
         c->cpu->vt.combine(c->cpu, n, far, on_host(c->host + from), c->ld, coef + near, 0.0,
                            on_host(c->buffer + from));
-        /* whoever reads that place is done by then */
+        /* whoever reads that buffer is done by then */
         if (c->ticket)
-            *c->ticket = c->ex->vt.copy_beside(c->ex, n, on_host(c->buffer + from),
-                                               kl_dptr_at(from_host, from), from == 0);
+            *c->ticket = c->ex->vt.copy_async(c->ex, n, on_host(c->buffer + from),
+                                              kl_dptr_at(from_host, from), from == 0);
     }
     if (c->ticket) c->ex->vt.join(c->ex, *c->ticket, 0);
     else {

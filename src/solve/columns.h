@@ -1,6 +1,6 @@
 /* Columns of an eigensolver's basis where a device has no room for all of them (nemes2014, section 6): the
    first ones lie there, the others on the host, which takes its share of products with all columns. A column
-   that is being made is on the device in any case, in one of a few places that take turns.
+   that is being made is on the device in any case, in one of a few buffers that are used in turn.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_COLUMNS_H
 #define KL_COLUMNS_H

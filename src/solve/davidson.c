@@ -278,7 +278,7 @@ static int choose_kept(solver *s)
     return p;
 }
 
-/* c[p] = c[k] z, by way of the spare columns. */
+/* c[p] = c[k] z, through the spare columns. */
 static kl_status transform(solver *s, const kl_columns *c, int p, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -381,8 +381,8 @@ static kl_status correct(solver *s, int root, double norm, double spread, int pl
     return lap(s, KL_LINE_CORRECT, err);
 }
 
-/* What a root's residual has to fall to. |r| bounds the distance of an eigenvalue: a quarter of the way down
-   to the wanted ones is enough for what lies above them. */
+/* What a root's residual has to fall to. |r| bounds the distance of an eigenvalue: a quarter of the distance
+   down to the wanted ones is enough for what lies above them. */
 static double target(const solver *s, int root, double goal)
 {
     const kl_eig_opts *const o = s->opts;
@@ -576,7 +576,7 @@ static kl_status iterate(solver *s, kl_err *err)
         m.rounding = KL_EIG_ROUNDING * m.norm_h;
         m.room = s->limit - s->k;
         /* A diagonal that says little of H can hold the residual where it is for ever, with a short basis at
-           least. Without progress for a whole basis the bare residual takes turns with it: that is conjugate
+           least. Without progress for a whole basis the bare residual alternates with it: that is conjugate
            gradients in effect, which always arrive. */
         m.plain = (step - c.best_step) / s->limit % 2 == 1;
         m.budget = max_apply - stats->napply;

@@ -103,14 +103,14 @@ out:
     return st;
 }
 
-/* 2. `count` open vectors are multiplied; the products stand behind V until each has its turn. */
+/* 2. `count` open vectors are multiplied; the products stand behind V until each is used. */
 static kl_status expand(solver *s, int count, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t limit = s->limit, start = kl_prof_clock();
     const int first = s->top;
     /* When V is all of the space there is no room behind it, and none is needed but for the coefficients:
-       those go by way of the spare columns. */
+       those go through the spare columns. */
     const int behind = first + count <= s->limit;
     const kl_dptr product = behind ? kl_ortho_at(&s->v, first) : s->spare;
     KL_TRY(s->h->apply(s->h, count, kl_ortho_at(&s->v, s->k), s->ld, product, s->ld, err));

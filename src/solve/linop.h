@@ -23,8 +23,8 @@ struct kl_linop {
     int64_t dim;
     /* v[n]: random where states are; NULL: everywhere */
     kl_status (*random)(const kl_linop *h, uint64_t seed, kl_dptr v, kl_err *err);
-    /* y = H x for one vector with *xy = x . y on the way, for solvers that would read both again; NULL when
-       it saves nothing. */
+    /* y = H x for one vector with *xy = x . y in the same pass, for solvers that would read both again; NULL
+       when it saves nothing. */
     kl_status (*apply_dot)(const kl_linop *h, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 };
 

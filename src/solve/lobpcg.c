@@ -72,7 +72,7 @@ static kl_dptr col(const solver *s, int group, int j)
     return kl_dptr_at(s->memory, ((int64_t)group * s->nb + j) * s->ld);
 }
 
-/* wanted: also waw, where that comes on the way. */
+/* wanted: also waw, where the same pass gives it. */
 static kl_status apply(solver *s, int from, int to, int j, int wanted, kl_err *err)
 {
     const int64_t t = kl_prof_clock();

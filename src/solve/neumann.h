@@ -12,7 +12,7 @@ typedef struct kl_neumann {
     int order;
     kl_dptr work; /* [n] */
     int products; /* with H, made so far */
-    kl_status st; /* the first failure: a preconditioner has no way to tell */
+    kl_status st; /* the first failure: a preconditioner cannot tell */
     kl_err *err;
 } kl_neumann;
 

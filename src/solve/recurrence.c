@@ -1,5 +1,6 @@
 /* Lanczos with three vectors.
-   1. v from the start. 2. w = H v, alpha = v . w on the way; w -= alpha v + beta u and |w| in one pass; u, v,
+   1. v from the start. 2. w = H v, alpha = v . w in the same pass; w -= alpha v + beta u and |w| in one pass;
+   u, v,
       w change places, none is ever scaled: lengths go
    into the coefficients. 3. Lowest Ritz value of the tridiagonal matrix and its residual, beta times the last
    component. 4. Converged when the residual is below the wanted error. residual^2 / gap would be so after two
@@ -132,7 +133,7 @@ static kl_status keep(solver *s, kl_dptr x, int now, kl_err *err)
     return k->write(k->self, &out, err);
 }
 
-/* 2. Step j; add: x += add * v on the way, x addressed when add != 0. */
+/* 2. Step j; add: x += add * v in the same pass, x addressed when add != 0. */
 static kl_status step(solver *s, int j, kl_dptr x, double add, int first_x, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -296,7 +297,7 @@ kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts,
         if (stats->stopped) break;
         const int done = stats->converged || stats->stagnated || stats->napply >= max_apply;
         if (done && !opts->want_vector) break;
-        if (!x.addr) KL_TRY(take_room(&s, &own, &x, err)); /* 6. needs a place to begin from */
+        if (!x.addr) KL_TRY(take_room(&s, &own, &x, err)); /* 6. needs memory to begin from */
         KL_TRY(sum_up(&s, x, err));
         if (stats->stopped) break;
         if (done) {

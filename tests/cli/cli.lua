@@ -118,7 +118,7 @@ do
         and slurp(at "cache/tune-table") == after, "tune --only what is not there", out)
     status, out = shell ": >cache/tune-table; KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 1 --only copy 2>&1"
     ok(status == 2 and out:find "tune%-table is empty" and not out:find "0 threads",
-        "tune --only beside an empty table", out)
+        "tune --only with an empty table", out)
     status, out = shell "echo 'kronlat x threads' >cache/tune-table; KRONLAT_CACHE=$PWD/cache $K explain heisenberg --sites 12 --charge Sz=0 --m 64"
     ok(status == 0 and out:find "tune%-table is damaged or belongs to another version",
         "a tune table with a strange first line", out)
@@ -154,7 +154,7 @@ do
     local runs = select(2, out:gsub("TFLOP/s\n", ""))
     local ratio = tonumber(out:match "median of 2: run ([%d.]+)")
     ok(status == 0 and runs == 4 and out:find "truncation [%d.]+ s" and ratio and ratio > 0
-        and out:find "PASS", "bench run beside itself", out)
+        and out:find "PASS", "bench run compared with itself", out)
     status, _, said = run(small .. " --exact -7")
     ok(status ~= 0 and said:find "bench run: the energy %-6%.91%d+ is 8%.8e%-02 from %-7",
         "bench run, wrong energy", said)

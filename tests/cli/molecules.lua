@@ -50,6 +50,35 @@ for i, row in ipairs(told(doc, "density_up")) do up = up + row[i] end
 for i, row in ipairs(told(doc, "density_dn")) do dn = dn + row[i] end
 ok(near(up - dn, 2, 1e-9) and near(told(doc, "s2"), 2, 1e-7),
    "O2: traces of both spins, and S^2 of a triplet", up, dn, told(doc, "s2"))
+-- leading determinants as ci names them, and two-body density matrices
+_, doc = kit.energy("ci o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --space full")
+_, mine = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --two-body --accuracy 1e-11 "
+                     .. "-o o2.h5" .. T)
+local names = mine.measurements["molecule/leading_coefficients"].note
+for k, x in ipairs(doc and doc.states[1].leading or {}) do
+    if k > 2 then break end -- those that follow are degenerate, in any order
+    local have = told(mine, "leading_coefficients")[k]
+    ok(near(have, x.coefficient, 1e-6) and names:find(x.determinant, 1, true),
+       "determinant " .. k .. " is full CI's", names, x)
+end
+ok(near(told(mine, "energy_of_densities"), mine.energy, 1e-9), "density matrices make the energy",
+   told(mine, "energy_of_densities"), mine.energy)
+local both, pairs_of, bent = told(mine, "two_body"), 0, 0
+for p = 1, 10 do
+    for r = 1, 10 do
+        pairs_of = pairs_of + both[p][p][r][r]
+        bent = math.max(bent, math.abs(both[p][r][2][8] - both[r][p][8][2]))
+    end
+end
+ok(near(pairs_of, 16 * 15, 1e-8) and bent < 1e-14, "the trace is that of all pairs, and they are symmetric",
+   pairs_of, bent)
+if os.execute "command -v gnuplot >/dev/null" then
+    local drawn, said = run "plot o2.h5"
+    ok(drawn == 0 and #(kit.slurp(kit.at "o2.svg") or "") > 20000, "plot draws a molecule's result", said)
+end
+local known, text = run "show o2.h5"
+ok(known == 0 and text:find("10 x 10 x 10 x 10 numbers", 1, true), "show tells of four indices", text)
+
 e = kit.energy("dmrg n2-sto3g.fcidump --space cas:10,8 -o none" .. T)
 local frozen = kit.energy("ci n2-sto3g.fcidump --space cas:10,8")
 ok(near(e, frozen, 1e-9), "an active space has the energy that ci tells", e, frozen)

@@ -112,6 +112,34 @@ ok(s == 0 and text:find("m = 100 multiplets of %d+ states"), "explain tells both
 s, text = run "bench hx heisenberg --sites 12 --charge S=0 --m 20 --threads 1"
 ok(s == 0 and select(2, text:gsub("PASS", "")) == 2, "H x with S by both strategies", text)
 
+-- Exact diagonalization tells S of each state, which is that of the run with S at its energy.
+for _, case in ipairs {
+    { "heisenberg --sites 8", "--charge Sz=0", { "S=0", "S=1", "S=2" } },
+    { "hubbard --sites 4 -p U=3", "--charge N_up=2 --charge N_dn=1",
+        { "N=3 --charge S=1/2", "N=3 --charge S=3/2" } },
+    { "kondo --sites 3", "--charge N=3 --charge Sz=0", { "N=3 --charge S=0", "N=3 --charge S=1" } },
+    { "mixed.lua --sites 5", "--charge Sz=1/2", { "S=1/2", "S=3/2" } },
+} do
+    local all, why = result(("ed %s %s --states 12 -o none"):format(case[1], case[2]))
+    ok(all and #all.s2 == 12, "exact levels: " .. case[1], why)
+    for k, charge in ipairs(case[3]) do
+        local one = result(("dmrg %s --charge %s --m 200 -o none"):format(case[1], charge))
+        local twice = tonumber((charge:match "S=(%d+)"))
+        if not charge:find "/2" then twice = 2 * twice end
+        local found, want = false, twice * (twice + 2) / 4
+        for i, e in ipairs(all and all.energies or {}) do
+            found = found or one and math.abs(e - one.energy) < 1e-9 and math.abs(all.s2[i] - want) < 1e-6
+        end
+        ok(found, ("level %d of %s has its S"):format(k, case[1]), charge, one and one.energy)
+    end
+end
+local _, levels = run "ed heisenberg --sites 8 --charge Sz=0 --states 2 -o none"
+ok(levels:find "energy 0 [^\n]* S=0\n" and levels:find "state  1 [^\n]* S=1\n", "and prints it", levels)
+_, levels = run "ed heisenberg --sites 8 --charge Sz=0 -p Delta=0.5 -o none"
+ok(levels:find "<S%^2>=0%.%d+", "or <S^2> where that is not S (S + 1)", levels)
+_, levels = run "ed ising --sites 8 --charge parity=0 -o none"
+ok(levels:find "energy 0" and not levels:find "S", "or nothing", levels)
+
 -- 4. Refused in one line -------------------------------------------------------------------------
 
 for _, case in ipairs {
@@ -120,7 +148,10 @@ for _, case in ipairs {
         "has no component with" },
     { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --measure Sy",
         "'Sy' is no operator of model hubbard" },
-    { "ed hubbard --sites 6 --charge N=6 --charge S=0", "exact diagonalization works with Sz" },
+    { "ed hubbard --sites 6 --charge N=6 --charge S=0", "exact diagonalization works with Sz, and tells S "
+        .. "of each state: take --charge N_up=3 --charge N_dn=3" },
+    { "ed kondo --sites 4 --charge N=4 --charge S=1", "take --charge N=4 --charge Sz=1" },
+    { "ed heisenberg --sites 6 --charge S=scan", "take --charge Sz=S" },
     { "growth heisenberg --sites 8 --charge S=0 --m 20", "growth" },
     { "dmrg heisenberg --sites 8 --charge S=0 --pin Sz@0=1", "no scalar" },
     { "dmrg heisenberg --sites 8 --charge S=0 --start neel", "no definite total spin; give a path" },

@@ -147,7 +147,7 @@ static void test_tall(void **state)
         }
 }
 
-/* So long that narrow passes have a beginning, a middle and an end on every device. They take turns in going
+/* So long that narrow passes have a beginning, a middle and an end on every device. They alternate in going
    there and back, and V y does: nobody sees it in the answers. */
 static void test_there_and_back(void **state)
 {
@@ -168,7 +168,7 @@ static void test_there_and_back(void **state)
                     expect_near(out[k][j], sum[j], 1e-12 * (double)n);
                     expect_true(memcmp(&out[k][j], &out[0][j], sizeof out[0][j]) == 0);
                 }
-                if (k == 0) continue; /* then in turns with V y */
+                if (k == 0) continue; /* then alternating with V y */
                 ex->vt.combine(ex, n, nvec, v.dev, ldv, c, 0.0, y.dev);
                 fetch(ex, &y);
                 for (int64_t i = 0; i < n; i++) {
@@ -181,7 +181,7 @@ static void test_there_and_back(void **state)
         }
 }
 
-/* Fused steps of every size against the host's; outputs take the place of inputs, and what has coefficient 0
+/* Fused steps of every size against the host's; outputs replace inputs, and what has coefficient 0
    may be NaN. */
 static void test_fuse(void **state)
 {
@@ -194,7 +194,7 @@ static void test_fuse(void **state)
                                          {2, 3, 6},     {4, 5, 15}, {1, 1, 1}};
     for (int q = 0; q < 2 * NSIZE * NSHAPE; q++) {
         kl_exec *const ex = f->ex[q & 1];
-        /* the last shapes: what registers hold, at even places, products of outputs alone */
+        /* the last shapes: what registers hold, at even offsets, products of outputs alone */
         const int few = q / (2 * NSIZE) >= 12;
         const int64_t n = sizes[q / 2 % NSIZE] + few * (sizes[q / 2 % NSIZE] % 2);
         const int *const m = shape[q / (2 * NSIZE)], nin = m[0], nout = m[1], npair = m[2];
@@ -413,8 +413,8 @@ static void test_eigen(void **state)
     }
 }
 
-/* The same by way of tridiagonal matrices: LAPACK has these, and their vectors are turned by the reflections
-   that stay there. All columns of some matrices, some of others. */
+/* The same through tridiagonal matrices: LAPACK has these, and their vectors are transformed by the
+   reflections that stay there. All columns of some matrices, some of others. */
 static void test_tridiagonal(void **state)
 {
     fixture *const f = *state;

@@ -1,5 +1,5 @@
 /* What ptx.h names, on the host, for all threads of a block: with it the text of kernels runs in tests
-   without a GPU. Threads are coroutines that take turns; one gives way where it needs what another one does:
+   without a GPU. Threads are coroutines that take turns; one waits where it needs what another one does:
    the value of a lane, a barrier, a bulk copy. Included before what includes ptx.h.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PTX_H
@@ -23,7 +23,7 @@ enum { WARPS_MOST = 1024, WARPS_STACK = 1 << 16 };
 
 static struct {
     int size, number, count;            /* threads of a block; block; blocks */
-    int thread;                         /* whose turn it is */
+    int thread;                         /* the thread that runs */
     int arrived, turn;                  /* at the barrier of the block, and how often all have been there */
     int over[WARPS_MOST];
     int asked[WARPS_MOST];              /* how often a lane gave a value */
@@ -57,7 +57,7 @@ static void warps_switch(int to)
     setcontext(&c);
 }
 
-/* The next thread's turn, at last this one's again. */
+/* The next thread runs, at last this one again. */
 static void warps_yield(void)
 {
     int to = warps.thread;
@@ -199,7 +199,7 @@ KL_DEV void kl_shared_two(uint32_t at, uint32_t *to) { memcpy(to, warps_shared(a
 KL_DEV uint32_t kl_shared_address(const void *p) { return (uint32_t)((const char *)p - warps.memory); }
 
 KL_DEV double kl_sign_of(uint32_t w) { return w & 1 ? -1.0 : 1.0; }
-KL_DEV double kl_turned(double v, uint32_t sign) { return sign >> 31 ? -v : v; }
+KL_DEV double kl_flip_sign(double v, uint32_t sign) { return sign >> 31 ? -v : v; }
 KL_DEV const double *kl_steady(const double *p) { return p; }
 KL_DEV uint32_t kl_masked(uint32_t v, uint32_t mask) { return v & mask; }
 KL_DEV int kl_bits(uint32_t v) { return __builtin_popcount(v); }

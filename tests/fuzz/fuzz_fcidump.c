@@ -1,4 +1,5 @@
-/* FCIDUMP files. SPDX-License-Identifier: Apache-2.0 */
+/* FCIDUMP files.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 #include "chem/fcidump.h"
 

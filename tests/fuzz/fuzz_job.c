@@ -1,4 +1,5 @@
-/* Job files. SPDX-License-Identifier: Apache-2.0 */
+/* Job files.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 #include "cli/commandline.h"
 #include "run/job.h"

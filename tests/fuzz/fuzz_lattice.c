@@ -1,4 +1,5 @@
-/* Lattice files. SPDX-License-Identifier: Apache-2.0 */
+/* Lattice files.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 #include "run/job.h"
 

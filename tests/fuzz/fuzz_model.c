@@ -1,4 +1,5 @@
-/* Model files. SPDX-License-Identifier: Apache-2.0 */
+/* Model files.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 #include "model/modelread.h"
 

@@ -1,4 +1,5 @@
-/* Tune tables, and what is asked of them. SPDX-License-Identifier: Apache-2.0 */
+/* Tune tables, and what is asked of them.
+   SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

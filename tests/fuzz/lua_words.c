@@ -1,4 +1,5 @@
-/* What mutations of files in Lua put in. SPDX-License-Identifier: Apache-2.0 */
+/* What mutations of files in Lua put in.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
 
 const char *const kl_fuzz_words[] = {

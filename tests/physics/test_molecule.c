@@ -120,7 +120,7 @@ static void random_integrals(integrals *x, int unrestricted, uint64_t seed)
                     }
 }
 
-/* The same Hamiltonian in orbitals turned by an angle in the plane of p and q. */
+/* The same Hamiltonian in orbitals rotated by an angle in the plane of p and q. */
 static void rotate(integrals *x, int p, int q, double angle)
 {
     const double c = cos(angle), s = sin(angle);

@@ -1,6 +1,7 @@
 /* Truncation by products against the exact one of the same wavefunctions, in whole sweeps of small models:
    what is left out, what is said to be left out, orthonormal states, multiplets, energies, and bits on
-   several threads. SPDX-License-Identifier: Apache-2.0 */
+   several threads.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
 

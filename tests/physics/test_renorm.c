@@ -325,7 +325,8 @@ static void test_turned(void **state)
         }
         free(w);
     }
-    for (int64_t k = 1; k < 400; k += 3) { /* no memory anywhere in it, turning included, here and there */
+    /* no memory anywhere in it, back-transforms included, here and there */
+    for (int64_t k = 1; k < 400; k += 3) {
         b.j.ex->vt.tridiagonal = k < 200 ? NULL : reduce_there;
         kl_isometry *o = NULL;
         kl_trunc_info info;

@@ -1,5 +1,6 @@
 /* Couplings of 1e-300 to 1e300: every result is that of couplings of one, counted in the unit. Where the unit
-   is a power of two, to the last bit. SPDX-License-Identifier: Apache-2.0 */
+   is a power of two, to the last bit.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "ci/ci.h"
 #include "dmrg/measure.h"

@@ -648,7 +648,7 @@ static int64_t small_room(kl_exec *ex)
     return ex->most_bytes == INT64_MAX ? INT64_MAX : ex->most_bytes - s->live;
 }
 
-static int small_copy_beside(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after)
+static int small_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after)
 {
     (void)ex, (void)after; /* all that was asked for before is done */
     if (n > 0) memcpy((double *)dst.addr, (const double *)src.addr, (size_t)n * sizeof(double));
@@ -684,7 +684,7 @@ kl_status core_open_small(int64_t most, kl_exec **out, kl_err *err)
     s->ex.vt.release = small_release;
     s->ex.vt.alloc_far = small_alloc_far;
     s->ex.vt.is_far = small_is_far;
-    s->ex.vt.copy_beside = small_copy_beside;
+    s->ex.vt.copy_async = small_copy_async;
     s->ex.vt.join = small_join;
     s->ex.vt.room = small_room;
     s->ex.vt.close = small_close;

@@ -33,7 +33,7 @@ void core_open_random(core_job *j, const kl_model *m, const char *lattice, const
 void core_close(core_job *j);
 /* Calls check for each of the models on each of the lattices (the list ends in NULL) where it has at most
    `most` states, parameters random; runs of sites exist on chains and rings only. The sites are in the
-   lattice's own order and in a random one, by turns or both, and then in a snake on grids too. */
+   lattice's own order and in a random one, alternately or both, and then in a snake on grids too. */
 typedef enum core_orders { CORE_ONE_ORDER, CORE_EVERY_ORDER } core_orders;
 typedef void core_check(const core_job *j, uint64_t seed);
 void core_every_lattice(const kl_model *const *models, int nmodel, const char *const *lattices, int64_t most,

@@ -78,7 +78,7 @@ static void test_eig(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* In two steps: the same eigenvalues, and whichever columns are turned, in pieces and by threads, are
+/* In two steps: the same eigenvalues, and whichever columns are transformed, in pieces and by threads, are
    eigenvectors; the others are left as they were. */
 static void test_eig_steps(void **state)
 {
@@ -111,10 +111,10 @@ static void test_eig_steps(void **state)
             int wrong = 0;
 #pragma omp parallel for num_threads(3) schedule(dynamic, 1) reduction(+ : wrong)
             for (int k = from; k < last; k += 7)
-                wrong += kl_dense_eig_turn(n, a, lda, t, last - k < 7 ? last - k : 7, z + (int64_t)k * n,
-                                           NULL) != KL_OK;
+                wrong += kl_dense_eig_transform(n, a, lda, t, last - k < 7 ? last - k : 7, z + (int64_t)k * n,
+                                                NULL) != KL_OK;
             expect_eq(wrong, 0);
-            expect_ok(kl_dense_eig_turn(n, a, lda, t, 0, z, &err), err);
+            expect_ok(kl_dense_eig_transform(n, a, lda, t, 0, z, &err), err);
             expect_eq(memcmp(z, whole, (size_t)from * (size_t)n * sizeof(double)), 0);
             expect_eq(memcmp(z + (int64_t)last * n, whole + (int64_t)last * n,
                              (size_t)(n - last) * (size_t)n * sizeof(double)),

@@ -160,7 +160,7 @@ static void test_busy_machine(void **state)
         kill(hog[i], SIGKILL);
         waitpid(hog[i], NULL, 0);
     }
-    print_message("# one thread %.3f s, two %.3f s beside %d busy ones\n", one, two, n);
+    print_message("# one thread %.3f s, two %.3f s while %d are busy\n", one, two, n);
     expect_true(two < 2.0 * one); /* 1.3 is the aim; other tests run at the same time */
 }
 

@@ -1,6 +1,7 @@
 /* Leading singular vectors by products, against a full singular value decomposition: of spectra that fall
    fast, slowly, in steps, or end; of one and of several wavefunctions; from columns of a neighbour and from
-   nothing. SPDX-License-Identifier: Apache-2.0 */
+   nothing.
+   SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
 #include "base/gramfactor.h"
 #include "dmrg/rangefind.h"
@@ -37,7 +38,7 @@ static void random_columns(int rows, int n, double *a, uint64_t *seed)
 }
 
 /* Adds a sector whose columns are tried, with k of them wanted: A = U S V^T / |S|, from V's first columns
- * turned a little. */
+ * rotated a little. */
 static void add_sector(scene *s, fall f, int rows, int cols, int k, int warm, uint64_t *seed)
 {
     const int ns = s->r.nstate, wide = ns * cols, n = rows < wide ? rows : wide;
@@ -47,7 +48,7 @@ static void add_sector(scene *s, fall f, int rows, int cols, int k, int warm, ui
     double *const u = malloc((size_t)rows * n * sizeof *u), *const v = malloc((size_t)wide * n * sizeof *v);
     random_columns(rows, n, u, seed);
     random_columns(wide, n, v, seed);
-    s->npsi += (int64_t)rows * cols; /* of one wavefunction: written below by way of psi[ns][room] */
+    s->npsi += (int64_t)rows * cols; /* of one wavefunction: written below as psi[ns][room] */
     for (int st = 0; st < ns; st++)
         for (int x = 0; x < rows; x++)
             for (int y = 0; y < cols; y++) {
@@ -155,8 +156,8 @@ static double *leading(scene *s, int i, int k, const double *tri, double *weight
     kl_dptr dz, data = {0};
     expect_ok(kl_exec_copy_in(s->ex, z + (int64_t)(n - k) * n, (int64_t)k * n, &dz, &err), err);
     expect_ok(s->ex->vt.alloc(s->ex, (int64_t)p->rows * k, &data, &err), err);
-    const kl_range_turn turn = {count, at, at};
-    expect_ok(kl_range_columns(&s->r, &turn, dz, (int64_t)k * n, (int64_t)p->rows * k, data, &err), err);
+    const kl_range_view view = {count, at, at};
+    expect_ok(kl_range_columns(&s->r, &view, dz, (int64_t)k * n, (int64_t)p->rows * k, data, &err), err);
     expect_ok(s->ex->vt.download(s->ex, o, data, (int64_t)p->rows * k, &err), err);
     s->ex->vt.release(s->ex, &dz);
     s->ex->vt.release(s->ex, &data);

@@ -52,7 +52,7 @@ static void test_open(void **state)
                                    /* callers do these on the host */
                                    /* all its memory is near */
                                    offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far),
-                                   offsetof(kl_vtable, copy_beside), offsetof(kl_vtable, join),
+                                   offsetof(kl_vtable, copy_async), offsetof(kl_vtable, join),
                                    /* rows come and go in loops of sigma.c */
                                    offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land),
                                    /* lists of rows are read as they are */

@@ -331,7 +331,7 @@ static void test_lists(void **state)
     kl_exec_close(&ex);
 }
 
-/* A whole run, its operations by turns here and there: the host's energy. */
+/* A whole run, its operations alternately here and there: the host's energy. */
 static void test_ground(void **state)
 {
     (void)state;

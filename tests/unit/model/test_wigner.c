@@ -70,7 +70,7 @@ static void test_nine(void **unused)
     expect_true(seen > 50);
 }
 
-/* An operator that passes over a spectator is the 9j with a rank 0; turned twice it is itself. */
+/* An operator that passes over a spectator is the 9j with a rank 0; reversed twice it is itself. */
 static void test_couplings(void **unused)
 {
     (void)unused;

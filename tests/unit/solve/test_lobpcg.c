@@ -34,7 +34,7 @@ static void test_fuse(void **state)
                         for (int64_t i = 0; i < n; i++) v[j][i] = old[j * n + i] = kl_test_uniform(&seed);
                         in[j].addr = (uintptr_t)v[j];
                     }
-                    for (int k = 0; k < nout; k++) { /* the first ones take the place of inputs */
+                    for (int k = 0; k < nout; k++) { /* the first ones replace inputs */
                         w[k] = k < nin && k % 2 == 0 ? v[k] : kl_test_guarded(n);
                         out[k].addr = (uintptr_t)w[k];
                         for (int j = 0; j < nin; j++)
@@ -176,7 +176,7 @@ static kl_eig_stats solve_how(matrix *m, int how, int nb, int nwant, double tol,
     return stats;
 }
 
-/* By each way; what the first says of itself. */
+/* By each form; what the first says of itself. */
 static kl_eig_stats solve(matrix *m, int nb, int nwant, double tol, const double *start, double allowed)
 {
     kl_eig_stats first = {0};
@@ -230,7 +230,7 @@ static void test_hard(void **state)
         kl_test_case("past convergence, nb=%d", nb);
         s = solve(&m, nb, nb, 0.0, NULL, nb < 4 ? 1e-9 : 1e-12);
         expect_true(s.stagnated);
-        /* a cut cluster turns within itself, and where that stops is up to the rounding of the BLAS at
+        /* a cut cluster rotates within itself, and where that stops is up to the rounding of the BLAS at
            hand */
         for (int k = 0; k < nb; k++) expect_true(told[k] < (nb < 4 ? 1e-5 : 1e-9));
         matrix_close(&m);
