@@ -7,6 +7,11 @@
 #define KL_DEV static __device__ __forceinline__
 #endif
 #include "module.h"
+#if defined(__has_include)
+#if __has_include(<nccl.h>)
+#define KL_CUDA_NCCL 1 /* else devices of several ranks are not linked */
+#endif
+#endif
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -49,8 +54,11 @@ typedef struct kl_cuda_loads {
     int next;
 } kl_cuda_loads;
 
+typedef struct kl_cuda_link kl_cuda_link; /* link.c */
+
 typedef struct kl_cuda {
     const kl_cuda_host *host;
+    kl_cuda_link *link; /* NULL, or to the devices of other ranks */
     int device, sm, nsm;  /* sm: 90 for 9.0 */
     int64_t l2_bytes;
     int back;             /* 1: the next pass over tall V had better begin at its end (belt.h) */
@@ -138,7 +146,7 @@ kl_status kl_cuda_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
 void kl_cuda_batch_release(kl_exec *ex, kl_batch *b);
 void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
-const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it goes this way */
+const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it does so */
 /* what preparing it would come to */
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
@@ -214,6 +222,19 @@ void kl_cuda_spmv_gather(const kl_cuda *self, int64_t ncol, int nvec, int nv, co
                          double *xs);
 void kl_cuda_spmv_scatter(const kl_cuda *self, int64_t nrow, int nvec, int nv, const double *ys, double *y,
                           int64_t ldy);
+
+/* rows.cu */
+kl_status kl_cuda_rows_prepare(kl_exec *ex, kl_rows *r, kl_err *err);
+void kl_cuda_rows_release(kl_exec *ex, kl_rows *r);
+kl_status kl_cuda_rows_take(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr buffer, kl_err *err);
+kl_status kl_cuda_rows_add(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
+
+/* link.c */
+kl_status kl_cuda_link_name(kl_exec *ex, char name[KL_LINK_NAME], kl_err *err);
+kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_LINK_NAME], kl_err *err);
+kl_status kl_cuda_link_start(kl_exec *ex, int npart, const kl_ranks_part *part, int *ticket, kl_err *err);
+void kl_cuda_link_join(kl_exec *ex, int ticket);
+void kl_cuda_link_close(kl_cuda *self);
 
 /* moves.cu */
 kl_status kl_cuda_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x,

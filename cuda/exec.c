@@ -14,6 +14,9 @@ static void cuda_close(kl_exec *ex)
     kl_cuda *self = ex->self;
     const kl_cuda_host *const host = self->host;
     if (self->stream) cudaStreamSynchronize(self->stream);
+#ifdef KL_CUDA_NCCL
+    kl_cuda_link_close(self);
+#endif
     kl_cuda_blas_close(self);
     kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
@@ -30,9 +33,9 @@ static void cuda_close(kl_exec *ex)
     host->free_ptr((void **)&self);
 }
 
-/* The first GPU that is visible, in a context that spins: one that sleeps doubles the time of a short kernel.
+/* The GPU, in a context that spins: one that sleeps doubles the time of a short kernel.
    The context stays for the life of the program: nobody here resets a device. */
-static kl_status find_device(kl_cuda *self, kl_err *err)
+static kl_status find_device(kl_cuda *self, kl_device_choice which, kl_err *err)
 {
     const kl_cuda_host *const host = self->host;
     int n = 0;
@@ -45,6 +48,11 @@ static kl_status find_device(kl_cuda *self, kl_err *err)
                               ? "there is no NVIDIA driver, or it is older than CUDA wants"
                               : "there is no NVIDIA GPU");
     }
+    self->device = which.number < 0 ? 0 : which.number;
+    if (which.in_turn && n > 0) self->device %= n;
+    if (e == cudaSuccess && self->device >= n)
+        return host->fail(err, KL_EINPUT, "--device %d: there %s %d GPU%s; allowed: 0 to %d", self->device,
+                          n == 1 ? "is" : "are", n, n == 1 ? "" : "s", n - 1);
     if (e == cudaSuccess) e = cudaSetDeviceFlags(cudaDeviceScheduleSpin);
     if (e == cudaSuccess) e = cudaSetDevice(self->device);
     if (e == cudaSuccess) e = cudaFree(NULL);
@@ -71,7 +79,7 @@ static kl_status find_device(kl_cuda *self, kl_err *err)
     return KL_OK;
 }
 
-static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
+static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_exec *ex, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_cuda *self = NULL;
@@ -88,7 +96,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
                           .put = kl_cuda_put,
                           .most = &no_limit,
                           .far = 1};
-    KL_TRY(find_device(self, err));
+    KL_TRY(find_device(self, which, err));
     if (cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking) != cudaSuccess ||
         cudaEventCreateWithFlags(&self->done, cudaEventDisableTiming) != cudaSuccess ||
         cudaHostAlloc((void **)&self->result, KL_RESULT * sizeof(double), cudaHostAllocMapped) !=
@@ -147,6 +155,16 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_exec *ex, kl_err *err)
         .spmv_release = kl_cuda_spmv_release,
         .moves_fetch = kl_cuda_moves_fetch,
         .moves_land = kl_cuda_moves_land,
+        .rows_prepare = kl_cuda_rows_prepare,
+        .rows_release = kl_cuda_rows_release,
+        .rows_take = kl_cuda_rows_take,
+        .rows_add = kl_cuda_rows_add,
+#ifdef KL_CUDA_NCCL
+        .link_name = kl_cuda_link_name,
+        .link_open = kl_cuda_link_open,
+        .link_start = kl_cuda_link_start,
+        .link_join = kl_cuda_link_join,
+#endif
         .batch_explain = kl_cuda_batch_explain,
         .room = kl_cuda_room,
         .explain = kl_cuda_explain,

@@ -69,7 +69,8 @@ typedef struct kl_cuda_module {
     int abi;
     size_t bytes[7]; /* KL_CUDA_SIZES */
     const char *made_for; /* which GPUs, for messages */
-    kl_status (*open)(const kl_cuda_host *host, kl_exec *ex, kl_err *err); /* fills vt, where and self */
+    /* fills vt, where and self */
+    kl_status (*open)(const kl_cuda_host *host, kl_device_choice which, kl_exec *ex, kl_err *err);
 } kl_cuda_module;
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* The strategies of nemes2014 by library calls. 4Streams: four outputs are worked on at a time, each on a
    stream with a WORK of its own; their calls are issued breadth first (Alg. 6, 7), so that no stream's next
-   call stands in the way of another's. NoStreams: the same with one. Vectors are on the device for the whole
+   call waits for another's. NoStreams: the same with one. Vectors are on the device for the whole
    solve, so that nothing is left of the paper's transfers of X, and records need no order by their inputs;
    outputs come largest first.
    SPDX-License-Identifier: Apache-2.0 */

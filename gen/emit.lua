@@ -151,7 +151,7 @@ local function product_view(t, p)
     return {meaning = note(t.ops[p].name .. " * ..."), init = fill("%s,", wrap(row))}
 end
 
--- Steps of the total spin: what stands in the place of products.
+-- Steps of the total spin: what stands instead of products.
 local function step_views(t)
     local view = {spin = ints(t.spin), other = ints(t.other), rows = {}}
     for s, state in ipairs(t.states) do

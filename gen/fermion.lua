@@ -12,7 +12,7 @@ local fermion = {}
 -- Sign of AB = sign * BA for operators on different modes.
 function fermion.exchange(odd_a, odd_b) return (odd_a & odd_b & 1) == 1 and -1 or 1 end
 
--- Stable sort of a product of operators by key. Returns the sign and, for every place, where its operator
+-- Stable sort of a product of operators by key. Returns the sign and, for every position, where its operator
 -- stood (from 1).
 function fermion.sort(key, odd)
     local perm, sign = {}, 1

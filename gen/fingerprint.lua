@@ -8,7 +8,7 @@ local util = require("util")
 
 local fingerprint = {}
 
--- Elements are computed, and another version may round their last digits in another way.
+-- Elements are computed, and another version may round their last digits differently.
 local function element(x) return string.format("%.12g", x + 0.0) end
 
 local function charge_text(c)
@@ -37,7 +37,7 @@ local function type_hash(t)
     return util.hash(pieces)
 end
 
--- A coefficient's steps, with the names of the parameters for their places.
+-- A coefficient's steps, with the names of the parameters instead of their indices.
 local function coef_hash(v, coef)
     local of_parameter = {SCALAR = true, AT_SITE = true, AT_BOND = true}
     local pieces = {}

@@ -199,12 +199,12 @@ function irreducible.tilde(site, m, k)
     return out
 end
 
--- Coefficients of m in the matrices of `places`, or nil where it is not in their span.
-local function combination(site, places, m)
+-- Coefficients of m in the listed matrices, or nil where it is not in their span.
+local function combination(site, listed, m)
     local basis, rest, c = {}, scaled(m, 1), {}
-    for p, place in ipairs(places) do -- orthonormal vectors, each with what it is made of
+    for p, place in ipairs(listed) do -- orthonormal vectors, each with what it is made of
         local w, made = scaled(site.op[place].m, 1), {}
-        for r = 1, #places do made[r] = r == p and 1 or 0 end
+        for r = 1, #listed do made[r] = r == p and 1 or 0 end
         for _ = 1, 2 do
             for _, u in ipairs(basis) do
                 local f = dot(u.w, w)

@@ -16,10 +16,10 @@ local IDENTITY, ZERO, NONE = siteops.IDENTITY, siteops.ZERO, "none"
 
 -- 1. Terms --------------------------------------------------------------------------------------------------
 
--- A lowered factor is {slot, op = {place or NONE per type}, odd}. A lowered product has coef, factors and is
+-- A lowered factor is {slot, op = {index or NONE per type}, odd}. A lowered product has coef, factors and is
 -- zero where factors is nil.
 
-local function each_assignment(out, slots, visit) -- all ways to give the slots a type
+local function each_assignment(out, slots, visit) -- all choices of a type for every slot
     local chosen = {}
     local function go(p)
         if p > #slots then return visit(chosen) end
@@ -141,7 +141,7 @@ local function adjoint_factors(out, factors, line)
     return list, scale
 end
 
--- One product of the statement: names to places, with all checks. Returns factors as written, and a factor.
+-- One product of the statement: names to indices, with all checks. Returns factors as written, and a factor.
 local function resolve(out, st, m)
     local line = st.line
     local factors, scale = {}, 1
@@ -177,7 +177,7 @@ local function resolve(out, st, m)
             factors[#factors], scale = list[1], scale * g
         end
     end
-    -- Parity and charges, for every way in which the kinds of sites can meet.
+    -- Parity and charges, for every choice of the kinds of sites that meet.
     local text = algebra.monomial_text({coef = algebra.number(1), factors = m.factors})
     local odd = 0
     for _, f in ipairs(factors) do odd = odd ~ f.odd end
@@ -377,8 +377,9 @@ local function group_matrix(out, terms, chosen, nslot)
     return total
 end
 
--- Whether terms of another place may hold what is missing: on one lattice a bond of two classes, or the sites
--- of two named terms, are the same. Then the sum is checked when the lattice is known (src/model/terms.c).
+-- Whether terms of another placement may hold what is missing: on one lattice a bond of two classes, or the
+-- sites of two named terms, are the same. Then the sum is checked when the lattice is known
+-- (src/model/terms.c).
 local function may_be_elsewhere(groups, order, key, e)
     for _, other in ipairs(order) do
         for _, x in ipairs(other ~= key and groups[other] or {}) do
@@ -417,8 +418,8 @@ local function check_hermitian(out)
                     culprit = e end
             end
         end
-        -- the same operator may be written in two ways: decide by the matrix where that is possible. It costs
-        -- most of all, and says nothing where the lattice has to decide anyway.
+        -- the same operator may be written in two forms: decide by the matrix where that is possible. It
+        -- costs most of all, and says nothing where the lattice has to decide anyway.
         if culprit and not may_be_elsewhere(groups, order, key, culprit) then
             local hermitian, slots = true, {}
             for slot = 1, culprit.st.nslot do slots[slot] = slot end
@@ -447,7 +448,7 @@ end
 
 -- 3. Symbolic records ---------------------------------------------------------------------------------------
 
--- The operator that a block keeps of the listed factors, in their order: its place among out.kept; appended,
+-- The operator that a block keeps of the listed factors, in their order: its index among out.kept; appended,
 -- with its adjoint, if it is not there.
 local function keep(out, factors, line)
     local key = product_key(out, factors, true)
@@ -570,7 +571,7 @@ local function close_products(out)
             for _, b in ipairs(named) do siteops.product(out, t, a, b, t.line) end
         end
         local q = 1
-        while q <= #t.op do -- adjoints may be appended on the way
+        while q <= #t.op do -- adjoints may be appended meanwhile
             siteops.adjoint(out, t, q)
             q = q + 1
         end

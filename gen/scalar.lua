@@ -69,7 +69,8 @@ local function sum_of(out, moving, line)
     return {charge = sum, of = moving}
 end
 
--- Charges that are scalars: list of {charge, of = {places}}. What S+ moves goes, or the sum of several stays.
+-- Charges that are scalars: list of {charge, of = {indices}}. What S+ moves goes, or the sum of several
+-- stays.
 local function scalar_charges(out, line)
     local kept, moving, indefinite = {}, {}, nil
     for c, charge in ipairs(out.charges) do
@@ -156,7 +157,7 @@ local function components(site, m, name)
     return list
 end
 
--- Adds number * product to the group's tensors, under the place of the coefficient.
+-- Adds number * product to the group's tensors, under the index of the coefficient.
 local function add_product(group, sites, product, number, base, line)
     local lists, count = {}, 1
     for slot = 1, group.nslot do
@@ -296,7 +297,7 @@ local function unit_tensor(ranks, path, total)
     return list
 end
 
--- The sum of what is known by place of a coefficient, as one coefficient.
+-- The sum of what is known by index of a coefficient, as one coefficient.
 local function coefficient(group, v)
     local sum
     for base = 1, #group.base do

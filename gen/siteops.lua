@@ -5,7 +5,7 @@ local matrix = require("matrix")
 local space = require("space")
 local charges = require("charges")
 
--- Places of operators count from 1 here; emit.lua subtracts. ZERO: a product that vanishes.
+-- Indices of operators count from 1 here; emit.lua subtracts. ZERO: a product that vanishes.
 local siteops = {IDENTITY = 1, ZERO = "zero"}
 local refuse_at = util.refuse_at
 
@@ -32,7 +32,7 @@ local function shift_of(out, t, m)
     return shift
 end
 
--- Place and factor of the listed operator that m is a multiple of; ZERO; or nil.
+-- Index and factor of the listed operator that m is a multiple of; ZERO; or nil.
 function siteops.find(t, m)
     if matrix.is_zero(m) then return siteops.ZERO end
     for _, p in ipairs(t.bucket[matrix.pattern(m)] or {}) do
@@ -89,7 +89,7 @@ function siteops.adjoint(out, t, p)
     return op.adjoint, op.adjoint_factor
 end
 
--- Place and factor of op[a]*op[b]; appended if it is not there.
+-- Index and factor of op[a]*op[b]; appended if it is not there.
 function siteops.product(out, t, a, b, line)
     -- named operators may be multiples of each other: the identity keeps which one it was
     if a == siteops.IDENTITY then return b, 1 end

@@ -24,7 +24,7 @@ local operation = { -- of leaves and functions; the names are those of KL_COEF_O
 }
 
 -- A coefficient as steps {op, a, b, value}, each of which makes a value of those before it; equal parts are
--- one step, and the last one is the coefficient. index: places of the parameters.
+-- one step, and the last one is the coefficient. index: of the parameters by name.
 local function coef_steps(coef, index, line)
     local steps, place, done = {}, {}, {}
     local function step(op, a, b, value)
@@ -68,7 +68,7 @@ local function coef_steps(coef, index, line)
     return steps
 end
 
--- Lists that are written once and referred to by their places.
+-- Lists that are written once and referred to by their indices.
 local function shared()
     local list, place = {}, {}
     return list, function(key, make)

@@ -36,7 +36,7 @@ function util.attempt(action, ...)
     return nil, result.line, (string.gsub(result.text, "%s+", " "))
 end
 
--- Names of a table in sorted order: the only way in which the generator walks a table with names.
+-- Names of a table in sorted order: the only order in which the generator walks a table with names.
 function util.sorted_keys(t)
     local keys = {}
     for k in pairs(t) do keys[#keys + 1] = k end
@@ -62,7 +62,7 @@ end
 function util.bounded(text, steps, action, ...)
     local hooked = debug.sethook and not debug.gethook()
     local function stop(why)
-        debug.sethook() -- or the hook would refuse again while this refusal is on its way
+        debug.sethook() -- or the hook would refuse again while this refusal is passed on
         util.refuse("%s", why)
     end
     if hooked then

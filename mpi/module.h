@@ -25,7 +25,7 @@ typedef struct kl_mpi_host {
     void (*free_ptr)(void **ptr);
 } kl_mpi_host;
 
-typedef struct kl_mpi_wait kl_mpi_wait; /* what is under way */
+typedef struct kl_mpi_wait kl_mpi_wait; /* what is not finished */
 
 /* The module's part, under the name KL_MPI_SYMBOL. Calls return 0, or 1 and the reason in `why`. */
 #define KL_MPI_SYMBOL "kl_mpi_module_table"

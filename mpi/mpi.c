@@ -15,7 +15,7 @@ struct kl_mpi_wait {
 
 static const kl_mpi_host *host;
 static MPI_Comm data = MPI_COMM_NULL, words_comm = MPI_COMM_NULL;
-/* Words on their way, which nobody waits for. */
+/* Words in flight, which nobody waits for. */
 static struct talk {
     char words[KL_MPI_WORDS];
     MPI_Request request;
@@ -78,7 +78,7 @@ static int post(int npart, const kl_mpi_part *part, kl_mpi_wait **wait, char why
     for (int i = 0; i < npart; i++) n += (part[i].bytes + MOST_BYTES - 1) / MOST_BYTES;
     kl_mpi_wait *const w = *wait = make_wait(n, why);
     if (w == NULL) return 1;
-    /* receives first: what is sent finds its place */
+    /* receives first: what is sent finds its buffer */
     for (int send = 0; send < 2; send++)
         for (int i = 0; i < npart; i++) {
             const kl_mpi_part *const p = &part[i];

@@ -105,7 +105,19 @@ static const kl_vtable operations = {
     .close = offload_close,
 };
 
-kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
+/* Regions run on OpenMP's default device. */
+static kl_status choose_device(kl_device_choice which, int ndevice, kl_err *err)
+{
+    if (which.number < 0 || (which.in_turn && ndevice == 0)) return KL_OK;
+    const int number = which.in_turn ? which.number % ndevice : which.number;
+    if (ndevice > 0 && number >= ndevice)
+        return kl_fail(err, KL_EINPUT, "--device %d: OpenMP sees %d device%s; allowed: 0 to %d", number,
+                       ndevice, ndevice == 1 ? "" : "s", ndevice - 1);
+    if (ndevice > 0) omp_set_default_device(number);
+    return KL_OK;
+}
+
+kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_offload *self = NULL;
@@ -116,6 +128,8 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
     /* threads: of what LAPACK does here */
     *(*out) = (kl_exec){
         .name = "offload", .space = KL_SPACE_DEVICE, .nthread = omp_get_max_threads(), .self = self};
+    const int ndevice = KL_OFFLOAD_ON_HOST ? 0 : omp_get_num_devices();
+    KL_TRY(choose_device(which, ndevice, err));
     self->device = KL_OFFLOAD_ON_HOST ? omp_get_initial_device() : omp_get_default_device();
     self->pool.ctx = self, self->pool.get = kl_offload_get_block, self->pool.give = kl_offload_give_block,
     self->pool.put = kl_offload_put;
@@ -124,7 +138,6 @@ kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
 #if KL_OFFLOAD_BARE
     self->driver = open_driver(self->device, &self->nsm, &self->l2_bytes);
 #endif
-    const int ndevice = KL_OFFLOAD_ON_HOST ? 0 : omp_get_num_devices();
     if (!KL_OFFLOAD_ON_HOST && ndevice == 0) {
         st = kl_fail(err, KL_EABSENT, "--exec offload: OpenMP sees no device; this program has images for %s",
                      KL_OFFLOAD_IMAGES);

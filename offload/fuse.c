@@ -2,7 +2,7 @@
    brings tiles of rows of all vectors into shared memory by asynchronous copies, two tiles ahead of the work;
    combinations are made eight outputs at a time, so that an input is read once for all of them; inner
    products are entries of 8 x 8 blocks of the Gram matrix (gram.h), which tensor cores add up, a fragment
-   serving as either factor. Vectors may be inputs and outputs at once. A few vectors are few_offload.c's.
+   serving as either factor. Vectors may be inputs and outputs at once. A few vectors are fusedsmall.c's.
    Elsewhere a thread takes whole rows, with its sums in memory.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fusedsmall.h"
@@ -24,7 +24,7 @@ enum {
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* What a kernel must know of a step, in one piece of device memory p: addresses of the vectors, inputs first;
-   c[nout][nin]; the pairs. For tiles c is [groups of outputs][nin][GROUP], and a kl_gram takes the place of
+   c[nout][nin]; the pairs. For tiles c is [groups of outputs][nin][GROUP], and a kl_gram replaces
    the pairs. */
 enum { WORDS = MOST + MOST_OUT + MOST * MOST_OUT + MOST_PAIR + (int)sizeof(kl_gram) / 8 + 1 };
 _Static_assert(WORDS * 8 <= KL_STEP_BYTES, "a step fits into its place on the device");

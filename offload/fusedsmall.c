@@ -1,7 +1,7 @@
 /* Linear combinations and inner products of a few vectors in one pass over memory, all in registers: the
    steps of LOBPCG and of Lanczos with one vector. What a thread of a bare region reads of the inputs is
    combined, stored and multiplied before it reads on; the products are those of all outputs, or of all inputs
-   where nothing is written. Anything wider is fuse_offload.c's.
+   where nothing is written. Anything wider is fuse.c's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "fusedsmall.h"
 #include "target.h"

@@ -42,7 +42,7 @@ static inline int kl_teams_of(const kl_offload *self, int want) { return self->a
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }
 
-/* mem_offload.c */
+/* mem.c */
 void *kl_offload_get_block(void *self, int64_t bytes); /* of a pool */
 void kl_offload_give_block(void *self, void *block);
 int64_t kl_offload_free_bytes(const kl_offload *self); /* what the device could give out; -1: not known */
@@ -54,31 +54,31 @@ void kl_offload_release(kl_exec *ex, kl_dptr *p);
 kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
 kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
 
-/* vec_offload.c */
+/* vec.c */
 void kl_offload_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);
 void kl_offload_fill(kl_exec *ex, int64_t n, double a, kl_dptr y);
 void kl_offload_axpby(kl_exec *ex, int64_t n, double a, kl_dptr x, double b, kl_dptr y);
 void kl_offload_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r,
                              kl_dptr t);
 
-/* tall_offload.c */
+/* tall.c */
 void kl_offload_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, kl_dptr x, double *out);
 void kl_offload_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr v, int64_t ldv, const double *c, double b,
                         kl_dptr y);
 
-/* fuse_offload.c */
+/* fuse.c */
 void kl_offload_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);
 
-/* reduce_offload.c */
+/* reduce.c */
 kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a,
                                  double *d, double *e, kl_err *err);
 
-/* kron_offload.c */
+/* kron.c */
 kl_status kl_offload_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
 kl_status kl_offload_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 void kl_offload_kron_release(kl_exec *ex, kl_kron *k);
 
-/* spmv_offload.c */
+/* spmv.c */
 /* What layouts of sparse matrices depend on. */
 kl_spmachine kl_offload_spmachine(const kl_offload *self);
 kl_status kl_offload_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
@@ -86,17 +86,17 @@ kl_status kl_offload_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, in
                                 int64_t ldy, kl_err *err);
 void kl_offload_spmv_release(kl_exec *ex, kl_spmv *s);
 
-/* packed_offload.c */
+/* packed.c */
 /* xs: [ncol][nv] */
 void kl_offload_packed_block(const kl_spdev *d, int nvec, int nv, const double *xs, double *y, int64_t ldy);
 
-/* moves_offload.c */
+/* moves.c */
 kl_status kl_offload_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x,
                                  kl_dptr panel, kl_err *err);
 kl_status kl_offload_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                                 kl_dptr y, kl_err *err);
 
-/* batch_offload.c */
+/* batch.c */
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
 void kl_offload_batch_release(kl_exec *ex, kl_batch *b);
@@ -104,7 +104,7 @@ void kl_offload_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pla
 /* what preparing it would come to */
 kl_status kl_offload_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
-/* explain_offload.c */
+/* explain.c */
 kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
 
 #endif

@@ -6,7 +6,7 @@
 
    Step j, of v and p = A v of step j - 1, A without it: tau = 2 / v.v, w = tau p - tau^2 / 2 (p.v) v, A' = A
    - v w^T - w v^T; column j of A' has the diagonal's element and the new v, 1 at row j + 1; p = A' v.
-   (LAPACK's sytd2.) v takes the place of column j a step later, when nobody reads that any more.
+   (LAPACK's sytd2.) v replaces column j a step later, when nobody reads that any more.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
 #include "offload.h"

@@ -22,7 +22,7 @@ static inline void add_atomically(double *p, double v)
     *p += v;
 }
 
-/* Places [from, ...) of a row, `step` apart; the mirrored half of a symmetric matrix goes to y. */
+/* Entries [from, ...) of a row, `step` apart; the mirrored half of a symmetric matrix goes to y. */
 static inline double plain_run(const kl_spargs *a, const double *value, const void *column, int64_t from,
                                int64_t n, int64_t step, int64_t row, const double *x, double *y)
 {
@@ -85,8 +85,8 @@ enum { PACKED_THREADS = 1024, TILE_THREADS = 32 * KL_TILE_WARPS, GATHER = 256 };
 static int blocks(int64_t threads, int size) { return (int)((threads + size - 1) / size); }
 
 /* What kernels read of a matrix, field by field: arguments of a region are constants to it, where a field
-   behind a pointer takes a load and a register, which is 3 to 15 per cent of a product. Ways that are seldom
-   taken read theirs by device_args. */
+   behind a pointer takes a load and a register, which is 3 to 15 per cent of a product. Implementations that
+   are seldom taken read theirs by device_args. */
 #define STORED_FIELDS(d)                                                                     \
     const int64_t nrow = (d)->args.nrow, width = (d)->args.width;                            \
     const double *const value = (d)->args.value, *const rest_value = (d)->args.rest_value;   \
@@ -243,7 +243,7 @@ static void apply_block(const kl_spdev *d, int nvec, int nv, const double *x, in
 
 kl_spmachine kl_offload_spmachine(const kl_offload *self)
 {
-    /* from sm_90 on, where bulk copies are; older GPUs take the ways that need neither */
+    /* from sm_90 on, where bulk copies are; older GPUs take the kernels that need neither */
     enum { SHARED_BYTES = 227 << 10 };
     return (kl_spmachine){.warps = self->tensor, .nblock = self->nsm, .shared_bytes = SHARED_BYTES};
 }

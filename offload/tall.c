@@ -29,7 +29,7 @@ static int even(const void *a, const void *b, int64_t ld)
 
 /* ---- V^T x ---- */
 
-/* Pairs of rows that a thread has under way: with those of x some 16 loads, 128 KiB a multiprocessor, and 20
+/* Pairs of rows that a thread has in flight: with those of x some 16 loads, 128 KiB a multiprocessor, and 20
    with one column. */
 #define PAIRS(W) ((W) == 1 ? 10 : (W) < 10 ? (16 + (W) / 2) / ((W) + 1) : 1)
 enum { MOST_PAIRS = 10 };
@@ -67,7 +67,7 @@ ALWAYS kl_two load(const double *p, uint64_t policy)
    by side, and what is left in a last round in equal shares. Rows beyond a block's are its last one again,
    times 0. W and U are constants where this is used, and so the sums are registers. A narrow pass that goes
    back begins with its last rounds. The first round, the last two and what lies between have sums of their
-   own, which are added up in one order always: bits do not say which way a pass went. */
+   own, which are added up in one order always: bits do not depend on the direction of a pass. */
 ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, const double *v, int64_t ldv,
                   const double *x, int share, int back, double *s)
 {

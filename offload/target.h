@@ -1,16 +1,16 @@
 /* Every spelling of a target region, launch sizes, and what a compiler needs to be told, in one place.
 
    A kernel is the body of a loop over t, or a function of (t, T) that works in strides of T, so the same text
-   runs on any target. It is started in one of two ways: FLAT, a combined directive that every target has, or
+   runs on any target. It is started in one of two forms: FLAT, a combined directive that every target has, or
    BARE, the compiler's extension for GPUs without the runtime's bookkeeping (half the launch time, registers
    as a native kernel has them). A bare region exists in images for NVIDIA GPUs only and crashes on a host
-   device: it is entered only when the probe of exec_offload.c met such a GPU.
+   device: it is entered only when the probe of exec.c met such a GPU.
 
    Facts that the rules here come from (clang 22): -fopenmp-cuda-mode always, or arrays on the stack move to
    the heap and OpenMPOpt may empty a kernel without a word; int indices; no reduction clauses (a third of the
    bandwidth); host and device pass must capture the same variables in the same order; no region but combined
    ones and what the compiler makes such (KL_TEAMS), or all of the program's launches become slow
-   (exec_offload.c).
+   (exec.c).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TARGET_H
 #define KL_TARGET_H

@@ -14,8 +14,8 @@
    memory.
 
    Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at one k.
-   [m][k], when A is transposed: the load gives k = 2t, 2t+1 of one row, and two registers change places. B
-   likewise. Inside the product k and the rows are thus permuted the same way in A, B and C, which does not
+   [m][k], when A is transposed: the load gives k = 2t, 2t+1 of one row, and two registers are swapped. B
+   likewise. Inside the product k and the rows are thus permuted alike in A, B and C, which does not
    show. Halves of rows are exchanged so that no two lanes of a load meet in a bank.
 
    Register budget 168 (65536 / 384 threads), set for this file at its compile step; producers then give
@@ -351,7 +351,7 @@ ALWAYS void write_tile(double (*acc)[4], const int most_m, const int across, uin
         }
 }
 
-/* The launch, in shared memory: in registers it would stand in the way of what comes before. */
+/* The launch, in shared memory: in registers it would slow down what comes before. */
 typedef struct list {
     const kl_piece *piece;
     const double *x, *y;
@@ -588,7 +588,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
 }
 #else
 /* Never run: every pass of the compiler must see the region use the same variables in the same order, or
-   arguments change places without a word. */
+   arguments are swapped without a word. */
 static inline void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int solo, int *counter,
                           const double *x, const double *y)
 {

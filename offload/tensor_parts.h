@@ -30,7 +30,7 @@ enum {
     STAGE = (A_SIZE + B_SIZE) * 8,
     A_BYTES = A_SIZE * 8,
     ADDED = B_SIZE >= A_SIZE ? 2 * DEPTH
-                             : DEPTH /* columns of a matrix that is added, a stage: B's place is free then */,
+                             : DEPTH /* columns of an added matrix, a stage: B's memory is free then */,
     EARLY = 8 /* steps before the end of a tile at which the next one is taken */,
     SOLO =
         12 /* units: where a step has fewer on average, the warps that load had better fill a stage each */,
@@ -249,7 +249,7 @@ ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int va
     }
 }
 
-/* Which chunks of a row of 16 values of k change places: for loads of two numbers halves of odd rows, for
+/* Which chunks of a row of 16 values of k are swapped: for loads of two numbers halves of odd rows, for
    loads of one number pairs of chunks by two bits of the row. apart: lanes take one number at a time; skip:
    rows of a lane are that many bits apart. */
 ALWAYS int exchange(int row, const int skip, int apart)
@@ -266,7 +266,7 @@ ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int
         const int c = p % 8, row = p / 8, bytes = at_most(at_least(k - 2 * c, 0), 2) * 8;
         const int64_t step = (int64_t)each * ld;
         const uint32_t d = to + (uint32_t)(row * DEPTH + 2 * (c ^ exchange(row, skip, apart))) * 8;
-        /* four rows on, with skip, chunks change places otherwise; eight rows on as before */
+        /* four rows on, with skip, chunks are swapped otherwise; eight rows on as before */
         const uint32_t odd = skip && each == 4 ? d ^ 64 : d;
         if (bytes == 16) {
             UNROLL

@@ -40,8 +40,7 @@
 #include "run/outputs.h"
 #include "base/atomicfile.h"
 #include "cli/planrun.h"
-#include "cli/plot.h"
-#include "cli/plottable.h"
+#include "cli/plotcli.h"
 #include "cli/rankscli.h"
 #include "cli/report.h"
 #include "run/runfile.h"
@@ -107,30 +106,6 @@ static kl_status command_show(const kl_options *o, kl_err *err)
     else (ed ? kl_edreport_text : kl_report_result)(stdout, r, NULL);
     kl_result_destroy(&r);
     return KL_OK;
-}
-
-static kl_status command_plot(const kl_options *o, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_result *r = NULL;
-    char path[1024];
-    if (o->output != NULL) snprintf(path, sizeof(path), "%s", o->output);
-    else {
-        const size_t length = strlen(o->file);
-        const int table = kl_plottable_is(o->file);
-        const int cut = table ? 4 : length > 3 && strcmp(o->file + length - 3, ".h5") == 0 ? 3 : 0;
-        snprintf(path, sizeof(path), "%.*s.svg", (int)(length - (size_t)cut), o->file);
-    }
-    KL_TRY(kl_outputs_check(o, NULL, err));
-    if (kl_plottable_is(o->file)) KL_TRY(kl_plottable_run(o->file, path, err));
-    else {
-        KL_TRY(kl_result_read(o->file, &r, err));
-        KL_TRY(kl_plot_result(r, path, err));
-    }
-    printf("%s\n", path);
-out:
-    kl_result_destroy(&r);
-    return st;
 }
 
 /* ---------------------------------------------------------------- main */
@@ -213,7 +188,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_DEVICES: return kl_list_devices(o, err);
     case KL_CMD_MEASURE: return kl_dmrgcli_measure(o, err);
     case KL_CMD_SHOW: return command_show(o, err);
-    case KL_CMD_PLOT: return command_plot(o, err);
+    case KL_CMD_PLOT: return kl_plotcli_run(o, err);
     case KL_CMD_COMPLETION: return kl_completion_script(o->file, err);
     case KL_CMD_MAN: return command_man(o, err);
     default:

@@ -1,7 +1,7 @@
 /* What others do for H v of a Hubbard model, to be timed against our own: the conventional and the tuned
    kernels of yamada2020, Figs. 1 and 2, and cuSPARSE, all on V as a plain column-major matrix with one entry
-   stored for every diagonal element; and their LOBPCG, Fig. 3, by cuBLAS calls as in Fig. 5. cuSPARSE and cuBLAS are opened
-   when they are asked for: nothing else here needs them.
+   stored for every diagonal element; and their LOBPCG, Fig. 3, by cuBLAS calls as in Fig. 5. cuSPARSE and
+   cuBLAS are opened when they are asked for: nothing else here needs them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 #include "device/devkron.h"

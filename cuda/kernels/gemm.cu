@@ -12,9 +12,9 @@
 
    Slices in shared memory. [k][m], rows padded by two: a lane's 16-byte load gives rows 2g, 2g+1 at k = 2t,
    and then at 2t + 1. [n][k]: a load gives k = 2t, 2t+1 of one column. Inside the product k and the rows are
-   thus permuted the same way in A, B and C, which does not show. [m][k], when A is transposed: there such
+   thus permuted alike in A, B and C, which does not show. [m][k], when A is transposed: there such
    loads would bring registers that do not belong together, so lanes take k = t and t + 4 one by one, of B
-   too. 16-byte chunks of rows of 16 values change places by the row's number (`exchange`), so that no two
+   too. 16-byte chunks of rows of 16 values are swapped by the row's number (`exchange`), so that no two
    lanes of a load meet in a bank.
 
    A tile whose sum over k is cut into parts, where there are too few tiles for all blocks, is added up in the
@@ -283,7 +283,7 @@ __device__ __forceinline__ void fetch_rows(uint32_t to, const int LD, const doub
         copy8_part(d + (uint32_t)(i * each * LD * 8), from, row + i * each < k ? 8 : 0);
 }
 
-/* Which chunks of a row of 16 values of k change places: for loads of two numbers halves of odd rows, for
+/* Which chunks of a row of 16 values of k are swapped: for loads of two numbers halves of odd rows, for
    loads of one number pairs of chunks by two bits of the row. apart: lanes take one number at a time; SKIP:
    rows of a lane are that many bits apart. */
 template <int SKIP>
@@ -489,7 +489,7 @@ __device__ __forceinline__ void consumers_meet()
 }
 
 /* A tile in parts: its number counts up from 0 as they are written, and the last sets it back. Parts come in
-   their order because a block that waits does so for one whose tile has an earlier place in the list, which
+   their order because a block that waits does so for one whose tile comes earlier in the list, which
    is taken already. */
 __device__ __forceinline__ void wait_for_turn(const int *turns, uint32_t turn)
 {

@@ -1,4 +1,4 @@
-/* Products so small that all that counts is to have many under way: a warp a tile of up to 32 x 32, operands
+/* Products so small that all that counts is to have many in flight: a warp a tile of up to 32 x 32, operands
    straight from memory into the registers of FP64 tensor cores (m8n8k4), no shared memory, no barriers. A
    tile's pieces are summed in registers.
    SPDX-License-Identifier: Apache-2.0 */
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(32 * WARPS)
 
 } // namespace
 
-/* A tile takes its warp some microseconds whatever it is, and 16 warps of a multiprocessor are under way at a
+/* A tile takes its warp some microseconds whatever it is, and 16 warps of a multiprocessor are in flight at a
    time; the cores give half of what they give to larger fragments. Costs are in the unit of gemm.cu's. */
 extern "C" kl_tile_plan_opts kl_cuda_small_opts(const kl_cuda *self)
 {

@@ -47,7 +47,7 @@ __global__ void gather(int64_t ncol, int nvec, int nv, const double *x, int64_t 
     kl_sp_gather(ncol, nvec, nv, x, ldx, xs);
 }
 /* The second number says how many registers are worth taking: 64 keep loads of a warp's four non-zeros on
-   their way, PACKED is faster by more threads of 32. */
+   their kernel, PACKED is faster by more threads of 32. */
 template <int bytes, int nv>
 __global__ void __launch_bounds__(1024, 1)
     warp_block(kl_spargs a, int nvec, const double *xs, double *y, int64_t ldy)

@@ -145,7 +145,7 @@ static unsigned blocks_for(int64_t items, int64_t each, int most)
 }
 
 /* One belt; result stands where its first column does. So many threads, pairs of rows and blocks that all
-   columns of all of them are loads under way at once (100 KiB and more a multiprocessor), and no more than
+   columns of all of them are loads in flight at once (100 KiB and more a multiprocessor), and no more than
    registers are there for, since blocks that have to wait for others leave it half empty at the end; measured
    over widths, heights and shapes of blocks (bench gemv_trans). */
 template <int W, bool TREE>
@@ -168,7 +168,7 @@ static void belt_start(const kl_cuda *self, int64_t n, int share, const double *
         <<<blocks, T, 0, self->stream>>>(n, whole, rest, v, ldv, x, share, self->slot, result);
 }
 
-/* A ceiling: n numbers are read, 16 bytes an access and four under way a thread; what may stay in the cache
+/* A ceiling: n numbers are read, 16 bytes an access and four in flight a thread; what may stay in the cache
    stays, as above, a share of every stretch. */
 static __global__ void __launch_bounds__(512)
     read_all(int64_t n, const double *__restrict__ p, int share, double *out)

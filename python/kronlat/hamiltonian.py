@@ -64,7 +64,7 @@ class Hamiltonian(LinearOperator):
 
     @property
     def positions(self) -> np.ndarray:
-        """[site]: place of each site in the order of the modes."""
+        """[site]: position of each site in the order of the modes."""
         return np.array([lib.kronlat_operator_position(self._c, site) for site in range(self.sites)])
 
     def state(self, index: int) -> np.ndarray:

@@ -17,7 +17,7 @@ class Lattice:
 
     bonds: [bond][2] sites from 0 on, or {class: [bond][2]}; a pair may be in several classes.
     sites: their number; None: the largest number in bonds + 1.
-    xy: [site][2] places, in units of the lattice constant; None: none.
+    xy: [site][2] coordinates, in units of the lattice constant; None: none.
     classes: [site] name of a class, "" for none; or {class: sites}.
     """
 

@@ -42,7 +42,7 @@ def _word(value: Any) -> bytes:
 
 
 class ResultFile:
-    """The system that a result file is of, in the place of a model."""
+    """The system that a result file is of, instead of a model."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = path

@@ -138,7 +138,7 @@ static int lock(const kl_atomic_file *p)
 }
 
 /* Makes p->name, or takes over what a killed process left of it. 1: it is ours; 0: it is taken, or a link, or
-   another user's; -1: the place refuses, says errno. Without locks a left-over cannot be told from a file
+   another user's; -1: the folder refuses, says errno. Without locks a left-over cannot be told from a file
    that is being written, so that only what is new is ours. */
 static int take(kl_atomic_file *p)
 {

@@ -22,7 +22,7 @@ typedef struct kl_atomic_file {
    points at is replaced. _at: path counts from an open folder.
    EINPUT: the name is too long, or path is a link of another user or no ordinary file (a device, a pipe, a
    folder), which the new file would replace.
-   EIO: the place refuses; the message says why without a name. */
+   EIO: the folder refuses; the message says why without a name. */
 kl_status kl_atomic_open(const char *path, kl_atomic_file *p, kl_err *err) KL_MUST_CHECK;
 kl_status kl_atomic_open_at(int folder, const char *path, kl_atomic_file *p, kl_err *err) KL_MUST_CHECK;
 

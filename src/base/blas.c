@@ -79,7 +79,7 @@ static void steer_blis(void)
 static void steer_blis(void) {}
 #endif
 
-/* Threads are ours to place (a threaded BLAS inside an OpenMP region has hung); whichever library is behind
+/* Threads are ours to assign (a threaded BLAS inside an OpenMP region has hung); whichever library is behind
    the symbols is told so. */
 static void pin_threads(void)
 {

@@ -104,7 +104,7 @@ static void merge(const double *value, int na, const int *a, int nb, const int *
     }
 }
 
-/* Column x among those that need no work, place[at, n), whose values fall. */
+/* Column x among those that need no work, place[at, n): their values fall. */
 static void put_aside(int n, const double *d, int x, int at, int *place)
 {
     for (; at + 1 < n && d[x] < d[place[at + 1]]; at++) place[at] = place[at + 1];
@@ -174,7 +174,7 @@ static void start_joining(void *self, int64_t task, int thread)
 }
 
 /* Rows [from, to) of one half: transformed; columns that are joined packed, by kinds; those that are done
-   behind the place of the others. */
+   behind the others. */
 static void move(const node *a, int lower, int from, int to)
 {
     const matrix *const m = a->of;

@@ -20,11 +20,11 @@ static KL_ON_DEVICE inline double kl_random_uniform(uint64_t *state)
     return ((double)(kl_random_next(state) >> 11) + 0.5) * 0x1p-52 - 1.0;
 }
 
-/* Number `place` of the stream of this seed, in (-1, 1): for vectors that are filled out of order.
+/* Number `index` of the stream of this seed, in (-1, 1): for vectors that are filled out of order.
    Neighbouring seeds have streams far apart. */
-static KL_ON_DEVICE inline double kl_random_at(uint64_t seed, int64_t place)
+static KL_ON_DEVICE inline double kl_random_at(uint64_t seed, int64_t index)
 {
-    uint64_t state = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)place * UINT64_C(0x9e3779b97f4a7c15);
+    uint64_t state = seed * UINT64_C(0xd1342543de82ef95) + (uint64_t)index * UINT64_C(0x9e3779b97f4a7c15);
     return kl_random_uniform(&state);
 }
 

@@ -261,7 +261,7 @@ static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strateg
         KL_TRY(kl_bigop_make_dense(l, err));
         KL_TRY(kl_bigop_make_dense(r, err));
     }
-    KL_TRY(kl_superblock_create(ex, l, r, t->target, &s, err));
+    KL_TRY(kl_superblock_create(ex, l, r, t->target, 0, &s, err));
     const int64_t n = s->layout.n;
     KL_TRY(kl_alloc(&host, n, KL_MEM_WORK, err));
     for (int64_t i = 0; i < n; i++) host[i] = sin((double)i * 0.37 + 1);

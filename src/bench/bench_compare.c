@@ -104,10 +104,10 @@ static kl_status open_all(bench *b, kl_err *err)
     KL_TRY(kl_exec_open_host(b->nthread, &b->ex[HOST], err));
     b->opening[HOST] = 1e-9 * (double)(kl_prof_clock() - start);
     start = kl_prof_clock();
-    if (kl_exec_open_cuda(&b->ex[CUDA], &why) != KL_OK)
+    if (kl_exec_open_cuda(KL_ANY_DEVICE, &b->ex[CUDA], &why) != KL_OK)
         snprintf(b->absent[CUDA], sizeof b->absent[CUDA], "%.199s", why.text);
     b->opening[CUDA] = 1e-9 * (double)(kl_prof_clock() - start);
-    if (kl_exec_open_offload(0, &b->ex[OFFLOAD], &why) != KL_OK)
+    if (kl_exec_open_offload(KL_ANY_DEVICE, 0, &b->ex[OFFLOAD], &why) != KL_OK)
         snprintf(b->absent[OFFLOAD], sizeof b->absent[OFFLOAD], "%.199s", why.text);
     b->opening[OFFLOAD] = 1e-9 * (double)(kl_prof_clock() - start);
     for (int i = OFFLOAD; i <= CUDA; i++)

@@ -17,7 +17,7 @@
 #include "base/prof.h"
 #include "cli/report.h"
 
-/* (H v)_i for a few places from the diagonal and one column each: H e_i . v, H being symmetric. */
+/* (H v)_i for a few i from the diagonal and one column each: H e_i . v, H being symmetric. */
 static kl_status spot_check(const kl_ed *ed, kl_dptr x, kl_dptr y, kl_dptr e, kl_dptr he, double *worst,
                             kl_err *err)
 {

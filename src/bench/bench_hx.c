@@ -329,8 +329,8 @@ kl_status kl_bench_replay(const kl_options *o, kl_err *err)
     if (b.exec && b.nhybrid == 0) b.hybrid[b.nhybrid++] = "auto";
     for (int p = 0; b.exec && p <= b.nhybrid; p++) {
         kl_exec *device = NULL;
-        KL_TRY(!strcmp(b.exec, "cuda") ? kl_exec_open_cuda(&device, err)
-                                       : kl_exec_open_offload(0, &device, err));
+        KL_TRY(!strcmp(b.exec, "cuda") ? kl_exec_open_cuda(KL_ANY_DEVICE, &device, err)
+                                       : kl_exec_open_offload(KL_ANY_DEVICE, 0, &device, err));
         st = p == 0 ? KL_OK
                     : kl_exec_open_hybrid_take(&device, b.nthread, b.hybrid[p - 1], &b.place[p].ex, err);
         if (p == 0) b.place[p].ex = device, device = NULL;

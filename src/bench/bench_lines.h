@@ -40,7 +40,7 @@ kl_status kl_bench_sustained(const kl_bench_device *b, kl_bench_fn *f, void *sel
                              kl_err *err);
 kl_status kl_bench_steady(kl_bench_fn *f, void *self, double *seconds, kl_err *err);
 
-/* Numbers in (-1, 1) that no two places share for long. */
+/* Numbers in (-1, 1) that do not repeat for long. */
 kl_status kl_bench_put_random(kl_exec *ex, kl_dptr p, int64_t n, kl_err *err);
 
 /* Operations on vectors, a line each. */

@@ -145,7 +145,7 @@ out:
     return st;
 }
 
-/* EVEN: leading dimensions and places are even; FACTORS: each product has its own */
+/* EVEN: leading dimensions and offsets are even; FACTORS: each product has its own */
 typedef enum operands { PACKED, EVEN, EVEN_FACTORS } operands;
 
 /* Products of given shapes (m, n, k; the fourth number: 1 adds to the output before), operands after each
@@ -423,7 +423,8 @@ static void open_beside(kl_bench_device *b)
 {
     kl_err absent;
     int ours = -1, theirs = -2;
-    if (sscanf(b->ex->where, "device %d (sm_", &ours) != 1 || kl_exec_open_cuda(&b->cuda, &absent) != KL_OK)
+    if (sscanf(b->ex->where, "device %d (sm_", &ours) != 1 ||
+        kl_exec_open_cuda(KL_ANY_DEVICE, &b->cuda, &absent) != KL_OK)
         return;
     if (sscanf(b->cuda->where, "device %d (sm_", &theirs) != 1 || ours != theirs) kl_exec_close(&b->cuda);
 }
@@ -445,15 +446,15 @@ kl_status kl_bench_offload(const kl_options *o, kl_err *err)
     for (int i = 0; i < b.nm; i++) b.m[i] = (int)m[i];
     if (b.nm == 0) b.m[b.nm++] = 2048, b.m[b.nm++] = 4096;
     if (cuda) {
-        KL_TRY(kl_exec_open_cuda(&b.ex, err));
+        KL_TRY(kl_exec_open_cuda(KL_ANY_DEVICE, &b.ex, err));
         static const kl_projection ways[] = {KL_PROJECTION_NOSTREAMS, KL_PROJECTION_4STREAMS,
                                              KL_PROJECTION_CONCAT, KL_PROJECTION_LIBRARY,
                                              KL_PROJECTION_GROUPED};
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
             b.way[b.nway++] = (kl_bench_way){b.ex, ways[i], 0};
     } else {
-        KL_TRY(kl_exec_open_offload(0, &b.ex, err));
-        KL_TRY(kl_exec_open_offload(1, &b.plain, err));
+        KL_TRY(kl_exec_open_offload(KL_ANY_DEVICE, 0, &b.ex, err));
+        KL_TRY(kl_exec_open_offload(KL_ANY_DEVICE, 1, &b.plain, err));
         b.way[b.nway++] = (kl_bench_way){b.plain, KL_PROJECTION_AUTO, 0};
         open_beside(&b);
         if (b.cuda) b.way[b.nway++] = (kl_bench_way){b.cuda, KL_PROJECTION_GROUPED, 1};

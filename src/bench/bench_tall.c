@@ -209,7 +209,7 @@ kl_status kl_bench_tall(const kl_options *o, kl_err *err)
     if (b.nbelt == 0) b.belt[b.nbelt++] = 8, b.belt[b.nbelt++] = 16;
     KL_TRY(kl_exec_open_host(0, &b.host, err));
     if (o->exec != NULL && !strcmp(o->exec, "host")) b.ex = b.host;
-    else KL_TRY(kl_exec_open_cuda(&b.ex, err));
+    else KL_TRY(kl_exec_open_cuda(KL_ANY_DEVICE, &b.ex, err));
     if (csv) {
         b.csv = fopen(csv, "w");
         if (!b.csv) KL_TRY(kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", csv));

@@ -4,7 +4,7 @@
    2. All data lines, as they stand.
    3. What the indices mean is decided by the whole: six parts ended by zero lines, spin orbitals, or spatial
       orbitals.
-   4. Integrals go to their places; one that is given twice must be given alike.
+   4. Integrals go to their elements; one that is given twice must be given alike.
    5. Labels of the point group are used if every integral agrees with them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "chem/fcidump.h"

@@ -23,6 +23,7 @@ typedef struct kl_ci_opts {
     /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the file's own, its first orbitals, */
     const char *const *ref;
     int lowest; /* or 1: the determinant of lowest energy, found by descent from there */
+    int closed; /* 1: of those, where there are as many up as down electrons, one of closed shells */
     /* 1: more active orbitals than determinants have bits for are welcome; kl_ciorbitals.ref is not made */
     int wide;
 

@@ -19,11 +19,11 @@ kl_status kl_ci_operator_create(const kl_fcidump *f, kl_exec *ex, const kl_ci_op
                                 kl_err *err) KL_MUST_CHECK;
 void kl_ci_operator_destroy(kl_ci_operator **op);
 
-/* The determinant at place i of a vector: occupation[norb] of the file's orbitals, 0, or 1 for an alpha
+/* The determinant of element i of a vector: occupation[norb] of the file's orbitals, 0, or 1 for an alpha
    electron, plus 2 for a beta one. *sign: the determinant times it is the product of creation operators
    orbital by orbital, alpha before beta in each. */
 void kl_ci_operator_at(const kl_ci_operator *op, int64_t i, int *occupation, int *sign);
-/* Its place, or -1. */
+/* Its index, or -1. */
 int64_t kl_ci_operator_find(const kl_ci_operator *op, const int *occupation);
 
 #endif

@@ -99,12 +99,13 @@ static double unit_of_energy(const kl_fcidump *f)
 
 /* The orbitals in their order, as the file means them; for the lowest determinant moves of one electron,
    or of a pair, as long as one lowers the energy by more than roundings do. */
-static kl_status find_reference(kl_ciorbitals *l, int lowest, kl_err *err)
+static kl_status find_reference(kl_ciorbitals *l, int lowest, int closed, kl_err *err)
 {
     enum { MOST_MOVES = 1000 };
     kl_status st = KL_OK;
     const kl_fcidump *const f = l->f;
     const int n = f->norb;
+    const int pairs = closed && l->nalpha == l->nbeta;
     const double unit = unit_of_energy(f);
     double *e[2] = {NULL, NULL};
     for (int spin = 0; spin < 2; spin++) {
@@ -126,7 +127,7 @@ static kl_status find_reference(kl_ciorbitals *l, int lowest, kl_err *err)
                     if (!can[spin]) continue;
                     change[spin] =
                         e[spin][a] - e[spin][i] - (eri(f, spin, a, a, i, i) - eri(f, spin, a, i, i, a));
-                    if (change[spin] < best) {
+                    if (change[spin] < best && !pairs) {
                         best = change[spin];
                         best_spin = spin;
                         from = i;
@@ -297,7 +298,7 @@ kl_status kl_ciorbitals_make(const kl_fcidump *f, const kl_ci_opts *o, kl_ciorbi
         KL_TRY(kl_fail(err, KL_EINPUT, "%d references; at most %d are supported", o->nref, KL_DET_MAX_REF));
     l->nref = o->nref > 0 ? o->nref : 1;
     KL_TRY(kl_alloc(&l->occ, 2 * (int64_t)l->nref * f->norb, KL_MEM_MISC, err));
-    if (o->nref == 0) KL_TRY(find_reference(l, o->lowest, err));
+    if (o->nref == 0) KL_TRY(find_reference(l, o->lowest, o->closed, err));
     for (int r = 0; r < o->nref; r++) KL_TRY(read_reference(l, r, o->ref[r], err));
     KL_TRY(choose_orbitals(l, o, err));
     l->g = f;
@@ -328,8 +329,8 @@ kl_status kl_ciorbitals_text(const kl_ciorbitals *l, uint64_t alpha, uint64_t be
 }
 
 /* A determinant of the active orbitals becomes one of all orbitals when the core's operators take their
-   places in the order of the orbitals (determinant.h): each passes the active electrons of its spin below it.
-   This is the sign, but for one that all determinants share. */
+   positions in the order of the orbitals (determinant.h): each passes the active electrons of its spin below
+   it. This is the sign, but for one that all determinants share. */
 double kl_ciorbitals_sign(const kl_ciorbitals *l, uint64_t alpha, uint64_t beta)
 {
     return __builtin_parityll((alpha ^ beta) & l->odd) ? -1.0 : 1.0;

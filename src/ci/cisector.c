@@ -22,9 +22,74 @@ static const double random_width = 1.0;
 static kl_status sector_apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
                               kl_err *err)
 {
+    kl_status st = KL_OK;
     kl_cisector *const s = h->self;
-    if (s->sigma != NULL) return kl_sigma_apply(s->sigma, nvec, x, ldx, y, ldy, err);
-    return kl_spmv_apply(s->spmv, nvec, x, ldx, y, ldy, err);
+    const int ranks = kl_ranks_size(h->ex);
+    const int64_t at = s->rows != NULL ? s->rows[kl_ranks_mine(h->ex)].at : 0;
+    if (s->sigma != NULL) KL_TRY(kl_sigma_apply(s->sigma, nvec, x, ldx, y, ldy, err));
+    else if (s->spmv->m->nrow > 0) KL_TRY(kl_spmv_apply(s->spmv, nvec, x, ldx, kl_dptr_at(y, at), ldy, err));
+    for (int v = 0; v < nvec && s->rows != NULL; v++)
+        KL_TRY(kl_share_exchange_there(h->ex, ranks, s->rows, kl_dptr_at(y, v * ldy), err));
+out:
+    return st;
+}
+
+/* Rows of H that this rank multiplies, from first to last; of `start' those of y begin. */
+static kl_status divide(kl_cisector *s, kl_exec *ex, int64_t nrow, const double *cost, const int64_t *start,
+                        int64_t *from, int64_t *to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int size = kl_ranks_size(ex);
+    int64_t *first = NULL;
+    KL_TRY(kl_alloc(&first, size + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&s->rows, size, KL_MEM_MISC, err));
+    kl_share_rows(ex, nrow, cost, first);
+    for (int r = 0; r < size; r++) {
+        const int64_t low = start ? start[first[r]] : first[r],
+                      high = start ? start[first[r + 1]] : first[r + 1];
+        s->rows[r] = (kl_share_piece){r, low, high - low};
+    }
+    *from = first[kl_ranks_mine(ex)];
+    *to = first[kl_ranks_mine(ex) + 1];
+out:
+    kl_free(&first);
+    return st;
+}
+
+static kl_status divide_strings(kl_cisector *s, kl_exec *ex, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t n = s->space->a->n;
+    double *cost = NULL;
+    int64_t from, to;
+    if (kl_ranks_size(ex) == 1) return KL_OK;
+    KL_TRY(kl_alloc(&cost, n, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < n; i++) cost[i] = kl_sigma_row_flops(s->sigma, i);
+    KL_TRY(divide(s, ex, n, cost, s->space->row_off, &from, &to, err));
+    kl_sigma_take_rows(s->sigma, from, to);
+out:
+    kl_free(&cost);
+    return st;
+}
+
+/* Of a stored matrix each rank keeps its own rows. */
+static kl_status divide_matrix(kl_cisector *s, kl_exec *ex, kl_spmat **csr, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_spmat *whole = *csr;
+    double *cost = NULL;
+    int64_t from, to;
+    if (kl_ranks_size(ex) == 1) return KL_OK;
+    KL_TRY(kl_alloc(&cost, whole->nrow, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < whole->nrow; i++)
+        cost[i] = (double)(kl_sp_offset(whole, whole->start, i + 1) - kl_sp_offset(whole, whole->start, i));
+    KL_TRY(divide(s, ex, whole->nrow, cost, NULL, &from, &to, err));
+    *csr = NULL;
+    KL_TRY(kl_spmat_rows(whole, from, to, csr, err));
+out:
+    if (*csr != whole) kl_spmat_destroy(&whole);
+    kl_free(&cost);
+    return st;
 }
 
 void kl_cisector_clear(kl_cisector *s, kl_exec *ex)
@@ -35,6 +100,7 @@ void kl_cisector_clear(kl_cisector *s, kl_exec *ex)
     kl_free(&s->energy);
     kl_spmv_destroy(&s->spmv);
     kl_spmat_destroy(&s->matrix);
+    kl_free(&s->rows);
     kl_sigma_destroy(&s->sigma);
     kl_slater_destroy(&s->h);
     kl_detspace_destroy(&s->space);
@@ -46,7 +112,7 @@ static int64_t memory_allowed(const kl_ci_opts *o)
     return (int64_t)(0.5 * kl_mem_machine_bytes());
 }
 
-static kl_status store_matrix(kl_cisector *s, const kl_ci_opts *o, const kl_ci_monitor *monitor,
+static kl_status store_matrix(kl_cisector *s, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor,
                               kl_ci_block *info, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -60,13 +126,14 @@ static kl_status store_matrix(kl_cisector *s, const kl_ci_opts *o, const kl_ci_m
     kl_spmat_look(csr, o->format.boundary, &info->facts);
     if (monitor != NULL && monitor->matrix != NULL)
         KL_TRY(monitor->matrix(monitor->self, s->irrep, csr, err));
+    KL_TRY(divide_matrix(s, ex, &csr, err));
     start = kl_prof_seconds();
     if (o->format.format == KL_SP_CSR && o->format.index_bytes == 0) {
         s->matrix = csr;
         csr = NULL;
     } else KL_TRY(kl_spmat_convert(csr, &format, &s->matrix, err));
     info->seconds_matrix += kl_prof_seconds() - start;
-    info->nnz = s->matrix->nnz;
+    info->nnz = (int64_t)kl_ranks_total(ex, (double)s->matrix->nnz);
     info->matrix_bytes = kl_spmat_measured_bytes(s->matrix);
     info->formula_bytes = kl_spmat_formula_bytes(s->matrix);
     if (monitor != NULL && monitor->stored != NULL)
@@ -138,8 +205,9 @@ kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, 
     if (kl_ci_is_direct(o)) {
         KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
         info->flops = kl_sigma_flops(s->sigma);
+        KL_TRY(divide_strings(s, ex, err));
     } else {
-        KL_TRY(store_matrix(s, o, monitor, info, err));
+        KL_TRY(store_matrix(s, ex, o, monitor, info, err));
         KL_TRY(kl_spmv_create(ex, s->matrix, (int64_t)KL_CISECTOR_PRODUCTS * o->nroot, &s->spmv, err));
         info->seconds_bring = s->spmv->seconds;
         info->way = s->spmv->way;

@@ -3,6 +3,7 @@
 #ifndef KL_CISECTOR_H
 #define KL_CISECTOR_H
 #include "ci/ciorbitals.h"
+#include "comm/share.h"
 #include "ci/pspace.h"
 #include "ci/sigma.h"
 #include "ci/slater.h"
@@ -21,6 +22,9 @@ typedef struct kl_cisector {
     kl_spmv *spmv;
     kl_sigma *sigma;
     kl_linop op;
+    /* [ranks] numbers of y that each makes, whose owners all of them stand in order; NULL: there are no
+       ranks */
+    kl_share_piece *rows;
     kl_dptr x;          /* [nvec][n] */
     int nvec, nroot;
     int done;           /* stages behind it: 1: coarse, 2: fine */

@@ -61,6 +61,7 @@ struct kl_sigma {
     /* where its parts begin, in doubles; work_y + CACHE_DOUBLES.. is the end */
     int64_t work_x, work_v, work_y;
     int64_t flops;
+    int64_t from, to; /* rows of Y that are made */
 };
 
 static inline int low_bit(uint64_t x) { return __builtin_ctzll(x); }
@@ -199,6 +200,28 @@ static void count_flops(kl_sigma *s)
     }
 }
 
+double kl_sigma_row_flops(const kl_sigma *s, int64_t row)
+{
+    const kl_detspace *const d = s->h->s;
+    const int g = d->a->irrep[row], gk = g ^ d->target;
+    const part *const ta = &s->t[0][g], *const tb = &s->t[1][gk];
+    const double na = (double)ta->n, nb = (double)tb->n;
+    double sum = 2 * nb * (ta->thin != NULL ? (double)ta->thin->nnz / na : na) +
+                 2 * (tb->thin != NULL ? (double)tb->thin->nnz : nb * nb);
+    if (nb == 0) return 0;
+    for (int64_t k = d->a->move_off[row]; k < d->a->move_off[row + 1]; k++) {
+        const int x = s->pairs.irrep[d->a->move[k].pair];
+        sum += 2.0 * s->pairs.n[x] * (double)(d->b->first[(gk ^ x) + 1] - d->b->first[gk ^ x]);
+    }
+    return sum + 2.0 * s->pairs.n[0] * nb;
+}
+
+void kl_sigma_take_rows(kl_sigma *s, int64_t from, int64_t to)
+{
+    s->from = from;
+    s->to = to;
+}
+
 kl_status kl_sigma_create(kl_exec *ex, const kl_slater *h, kl_sigma **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -224,6 +247,7 @@ kl_status kl_sigma_create(kl_exec *ex, const kl_slater *h, kl_sigma **out, kl_er
         for (int x = 0; x < s->nirrep; x++) KL_TRY(make_lists(s, gk, x, err));
     KL_TRY(make_work(s, err));
     count_flops(s);
+    kl_sigma_take_rows(s, 0, h->s->a->n);
     *out = s;
     s = NULL;
 out:
@@ -393,16 +417,19 @@ static void panel_task(void *self, int64_t task, int thread)
             task -= npanel;
             continue;
         }
-        const int64_t to = (task + 1) * PANEL < n ? (task + 1) * PANEL : n;
-        if (p->s->t[1][g ^ p->s->h->s->target].n > 0) one_spin(p, g, task * PANEL, to, p->s->work[thread]);
+        int64_t from = task * PANEL, to = (task + 1) * PANEL < n ? (task + 1) * PANEL : n;
+        if (from < p->s->from - a->first[g]) from = p->s->from - a->first[g];
+        if (to > p->s->to - a->first[g]) to = p->s->to - a->first[g];
+        if (from < to && p->s->t[1][g ^ p->s->h->s->target].n > 0)
+            one_spin(p, g, from, to, p->s->work[thread]);
         return;
     }
 }
 
-static void row_task(void *self, int64_t ia, int thread)
+static void row_task(void *self, int64_t task, int thread)
 {
     const product *const p = self;
-    both_spins(p, ia, p->s->work[thread]);
+    both_spins(p, p->s->from + task, p->s->work[thread]);
 }
 
 kl_status kl_sigma_apply(kl_sigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
@@ -414,7 +441,7 @@ kl_status kl_sigma_apply(kl_sigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr 
     for (int v = 0; v < nvec; v++) {
         product p = {s, (const double *)x.addr + v * ldx, (double *)y.addr + v * ldy};
         kl_par_for(s->nwork, npanel, panel_task, &p);
-        kl_par_for(s->nwork, a->n, row_task, &p);
+        kl_par_for(s->nwork, s->to - s->from, row_task, &p);
     }
     return KL_OK;
 }

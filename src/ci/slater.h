@@ -41,7 +41,7 @@ void kl_slater_spin_block(const kl_slater *h, int spin, int irrep, double *t);
 /* Orbital pairs sorted by irrep, and the integrals (pq|rs) of an alpha with a beta pair. */
 typedef struct kl_slater_pairs {
     int n[8];        /* by irrep */
-    int16_t *local;  /* [all pairs] place among those of its irrep */
+    int16_t *local;  /* [all pairs] index among those of its irrep */
     uint8_t *irrep;  /* [all pairs] */
     double *v[8];    /* [n][n], rows alpha */
 } kl_slater_pairs;

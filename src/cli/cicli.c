@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "cli/json.h"
 #include "config.h"
+#include "cli/rankscli.h"
 #include "cli/report.h"
 #include "lib/handles.h"
 #include "run/cirun.h"
@@ -43,7 +44,7 @@ static void on_block(void *self, int irrep, const kl_ci_block *b, int done)
 static void on_note(void *self, const char *text)
 {
     (void)self;
-    kl_report_note(text);
+    if (kl_rankscli_tells()) kl_report_note(text);
 }
 
 /* ---------------------------------------------------------------- plan */
@@ -397,6 +398,7 @@ out:
 static void say_interrupted(const char *path, int kept)
 {
     char text[1400];
+    if (!kl_rankscli_tells()) return;
     if (path == NULL) snprintf(text, sizeof(text), "interrupted; nothing was kept (no --output)");
     else if (!kept) snprintf(text, sizeof(text), "interrupted; nothing was kept (no checkpoint was written)");
     else snprintf(text, sizeof(text), "interrupted; go on with: kronlat ci --resume %.1000s", path);
@@ -418,7 +420,7 @@ kl_status kl_cicli_run(kl_options *o, int *stopped, kl_err *err)
     kronlat_problem *problem = NULL;
     kronlat_result *r = NULL;
     const double started = kl_clock();
-    watcher w = {.live = isatty(2), .verbose = o->verbose};
+    watcher w = {.live = isatty(2) && kl_rankscli_tells(), .verbose = o->verbose && kl_rankscli_tells()};
     const kl_watch watch = {.self = &w, .note = on_note, .block = on_block, .block_product = on_product};
     if (o->plan) return show_plan(o, err);
     kronlat_error *const why = kronlat_error_create();

@@ -218,6 +218,15 @@ static kl_status subject(words *w, const char *word, kl_err *err)
     if (*field != NULL && w->command == KL_CMD_PLAN && strcmp(*field, "ed") == 0)
         return kl_fail(err, KL_EINPUT, "plan: of exact diagonalization it is kronlat plan --method ed %s",
                        word);
+    if (*field != NULL && row->subject == KL_SUBJECT_FILES && word[0] != '\0') {
+        kl_text_list *const more = &w->o->more;
+        const kl_status st = kl_realloc(&more->text, more->n + 1, KL_MEM_MISC, err);
+        if (st != KL_OK) return st;
+        more->text[more->n] = kl_strdup(word);
+        if (more->text[more->n] == NULL) return kl_fail(err, KL_ENOMEM, "no memory for '%.40s'", word);
+        more->n++;
+        return KL_OK;
+    }
     if (*field != NULL)
         return kl_fail(err, KL_EINPUT, "%s: one %s, not two: '%s' and '%s'", row->name, row->args, *field,
                        word);
@@ -250,7 +259,8 @@ static kl_status check_subject(const words *w, kl_err *err)
     if (row->subject == KL_SUBJECT_MODEL && o->model == NULL && !resumed)
         return kl_fail(err, KL_EINPUT, "%s: MODEL is missing; `kronlat models' lists the models", row->name);
     const int of_molecule = w->command == KL_CMD_CI || w->command == KL_CMD_DMRG_MOLECULE;
-    if (row->subject == KL_SUBJECT_FILE && o->file == NULL && !(of_molecule && resumed))
+    const int of_file = row->subject == KL_SUBJECT_FILE || row->subject == KL_SUBJECT_FILES;
+    if (of_file && o->file == NULL && !(of_molecule && resumed))
         return kl_fail(err, KL_EINPUT, "%s: %s is missing; `kronlat %s --help' has examples", row->name,
                        row->args, row->name);
     if (row->subject == KL_SUBJECT_SHELL && o->file == NULL)

@@ -261,6 +261,7 @@ static void offer_subject(const asked *a)
     case KL_SUBJECT_MODEL:
     case KL_SUBJECT_OPTIONAL_MODEL: offer_models(a); break;
     case KL_SUBJECT_FILE:
+    case KL_SUBJECT_FILES:
     case KL_SUBJECT_OPTIONAL_FILE: offer_files(); break;
     case KL_SUBJECT_SHELL: offer_words(a, kl_command_table[a->command].args); break;
     case KL_SUBJECT_COMMAND: offer_commands(a, 0, KL_NCMD - 1, 0); break;

@@ -8,6 +8,7 @@
 #endif
 #include "cli/dmrgcli.h"
 
+#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,8 @@
 #include "run/edresult.h"
 #include "run/outputs.h"
 #include "cli/planrun.h"
+#include "cli/rankscli.h"
+#include "comm/ranks.h"
 #include "cli/report.h"
 #include "run/runfile.h"
 #include "run/task.h"
@@ -52,18 +55,18 @@ typedef struct run {
 
 static void on_bond(void *self, const kl_dmrg_step *step)
 {
-    kl_progress_step(&((run *)self)->progress, step);
+    if (kl_rankscli_tells()) kl_progress_step(&((run *)self)->progress, step);
 }
 
 static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
 {
-    kl_progress_sweep(&((run *)self)->progress, &row[nrow - 1], nrow);
+    if (kl_rankscli_tells()) kl_progress_sweep(&((run *)self)->progress, &row[nrow - 1], nrow);
 }
 
 static void on_note(void *self, const char *text)
 {
     (void)self;
-    kl_report_note(text);
+    if (kl_rankscli_tells()) kl_report_note(text);
 }
 
 /* a name of our own making that nothing may have been written to yet, "" for none */
@@ -96,8 +99,8 @@ static kl_status labelled(const char *path, const char *label, char out[1024], k
     return KL_OK;
 }
 
-/* Where this run's result goes; label tells the runs of a parameter sweep apart. */
-static kl_status choose_path(run *x, const char *label, kl_err *err)
+/* label tells the runs of a parameter sweep apart. */
+static kl_status find_path(run *x, const char *label, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_options *o = x->o;
@@ -116,6 +119,17 @@ static kl_status choose_path(run *x, const char *label, kl_err *err)
 out:
     return st;
 }
+
+/* Where this run's result goes. The first rank finds it, for it alone writes there. */
+static kl_status choose_path(run *x, const char *label, kl_err *err)
+{
+    const kl_status st = kl_ranks_first(x->t->ex) ? find_path(x, label, err) : KL_OK;
+    if (st == KL_OK && x->t->ex->ranks) kl_comm_broadcast(x->t->ex->ranks->comm, 0, x->path, sizeof x->path);
+    return st;
+}
+
+/* 1 when somebody has asked this run to stop, on any rank. */
+static int is_interrupted(const run *x) { return kl_ranks_any(x->t->ex, kl_interrupted()); }
 
 /* *state in: the start or NULL, out: what was found. done: the finished part of a resumed run, or NULL. */
 static kl_status run_once(run *x, kl_state **state, const kl_result *done, const kl_runfile_point *at,
@@ -173,6 +187,7 @@ static void print_result(const run *x)
 static void tell_interrupted(const char *written)
 {
     char text[1400];
+    if (!kl_rankscli_tells()) return;
     if (written[0] == '\0') snprintf(text, sizeof(text), "interrupted; nothing was kept (--output none)");
     else
         snprintf(text, sizeof(text), "interrupted; go on with: kronlat %s --resume %s",
@@ -227,11 +242,11 @@ static kl_status keep_lowest(run *x, const char *path, const kl_state *state, kl
                              int lowest, kl_err *err)
 {
     kl_status st = KL_OK;
-    if (x->o->output == NULL) KL_TRY(reserve_name(x, NULL, err));
+    if (x->o->output == NULL && kl_ranks_first(x->t->ex)) KL_TRY(reserve_name(x, NULL, err));
     else snprintf(x->path, sizeof(x->path), "%s", path);
-    KL_TRY(kl_result_write(x->path, x->r, state, err));
+    if (kl_ranks_first(x->t->ex)) KL_TRY(kl_result_write(x->path, x->r, state, err));
     for (int k = 0; k < lowest; k++) {
-        if (item[k].output[0] != '\0' && x->o->output == NULL)
+        if (kl_ranks_first(x->t->ex) && item[k].output[0] != '\0' && x->o->output == NULL)
             unlink(item[k].output); /* of this scan's own making, and no longer the lowest */
         item[k].output[0] = '\0';
     }
@@ -272,7 +287,7 @@ static kl_status run_scan(run *x, int *stopped, kl_err *err)
     x->t->scanning = 0; /* each run is of one sector, and so says its file */
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
     KL_TRY(scan_path(x, sector[0], path, err));
-    for (int64_t i = 0; i < n && !kl_interrupted() && x->unmeasured == KL_OK; i++) {
+    for (int64_t i = 0; i < n && !is_interrupted(x) && x->unmeasured == KL_OK; i++) {
         char label[128];
         kl_qn_print(x->t->model, sector[i], label, sizeof(label));
         snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label,
@@ -286,8 +301,8 @@ static kl_status run_scan(run *x, int *stopped, kl_err *err)
     }
     print_table(x, "all sectors", ndone, item, 1);
     if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
-    if (kl_interrupted() && ndone < n) {
-        kl_report_error("interrupted; the sectors above are done");
+    if (is_interrupted(x) && ndone < n) {
+        if (kl_rankscli_tells()) kl_report_error("interrupted; the sectors above are done");
         *stopped = 1;
     }
 out:
@@ -407,7 +422,7 @@ static kl_status run_values(run *x, kl_state **state, const kl_result *done, int
         label_of(s, i++, label);
         item[n++] = item_of(done, label, x->o->resume);
     }
-    for (; i < s->n && !kl_interrupted() && x->unmeasured == KL_OK; i++) {
+    for (; i < s->n && !is_interrupted(x) && x->unmeasured == KL_OK; i++) {
         KL_TRY(run_value(x, i, state, done != NULL && !done->finished && i == s->first ? done : NULL, err));
         if (!x->r->finished) break;
         label_of(s, i, label);
@@ -415,7 +430,7 @@ static kl_status run_values(run *x, kl_state **state, const kl_result *done, int
     }
     print_table(x, s->text, n, item, 0);
     if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
-    if (kl_interrupted() && i < s->n) {
+    if (is_interrupted(x) && i < s->n) {
         tell_interrupted(x->r != NULL ? x->path : x->o->resume != NULL ? x->o->resume : "");
         *stopped = 1;
     }
@@ -468,6 +483,11 @@ static kl_status take_over(run *x, kl_options *o, kl_result **done, kl_err *err)
                     "give --start %.300s",
                     o->resume, o->resume));
     KL_TRY(kl_runfile_adopt(o, *done, err));
+    if (o->molecule && access(o->file, R_OK) != 0)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--resume: %.300s goes on with the integrals of %.300s, which cannot be read: %s; say "
+                       "where they are: kronlat dmrg FILE --resume %.300s",
+                       o->resume, o->file, strerror(errno), o->resume));
 out:
     kl_free(&text);
     return st;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cli/json.h"
-#include "comm/comm.h"
 #include "config.h"
 #include "base/mem.h"
 #include "run/edspin.h"
@@ -124,18 +123,9 @@ static void print_thermal(FILE *to, const kl_result *r)
     }
 }
 
-/* "4 ranks of ", as long as they share the work; "": one process. */
-static const char *ranks_text(char out[40])
-{
-    const kl_comm *const c = kl_comm_world();
-    out[0] = '\0';
-    if (c != NULL) snprintf(out, 40, "%d ranks, the first: ", c->size);
-    return out;
-}
-
 void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
-    char ranks[40];
+    char ranks[KL_REPORT_RANKS];
     char a[32], b[32];
     const double *const run = list_of(r, "ed/run", KL_NEDRUN);
     kl_report_head_of(to, r, facts);
@@ -176,7 +166,7 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
                     run[KL_EDRUN_NRESTART], run[KL_EDRUN_SECONDS_BUILD]);
     }
     if (facts != NULL)
-        fprintf(to, "machine      %s%s, %d thread%s; memory peak %s; %.3g s in all\n", ranks_text(ranks),
+        fprintf(to, "machine      %s%s, %d thread%s; memory peak %s; %.3g s in all\n", kl_report_ranks(ranks),
                 facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s",
                 kl_report_bytes((double)kl_mem_total_peak_bytes(), a), facts->seconds);
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);

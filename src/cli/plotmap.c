@@ -94,3 +94,76 @@ void kl_plotmap_lattice(FILE *to, const char *title, const kl_geometry *g, int n
     if (font >= 4) fprintf(to, ", $sites using 1:2:3 with labels font ',%.3g' textcolor rgb '#ffffff'", font);
     fprintf(to, "\n");
 }
+
+enum { BLUE = 0x3a7fc4, ORANGE = 0xd5702a };
+
+/* The least distance of two sites that a bond joins: what circles may fill. */
+static double spacing(const kl_geometry *g)
+{
+    double least = INFINITY;
+    for (int64_t b = 0; b < g->nbond; b++) least = fmin(least, hypot(g->way[b][0], g->way[b][1]));
+    return isfinite(least) && least > 0 ? least : 1;
+}
+
+static double largest(int64_t n, const double *v)
+{
+    double most = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(v[i])) most = fmax(most, fabs(v[i]));
+    return most > 0 ? most : 1;
+}
+
+/* Lines "x y dx dy colour width": what leads out of the picture is drawn as two stubs. */
+static void put_value_bonds(FILE *to, const kl_geometry *g, const double (*xy)[2], const double *bond,
+                            int dark)
+{
+    const double most = bond != NULL ? largest(g->nbond, bond) : 1;
+    for (int64_t b = 0; b < g->nbond; b++) {
+        const int i = g->bond[b][0], j = g->bond[b][1];
+        const double *const way = g->way[b];
+        const int valued = bond != NULL && isfinite(bond[b]);
+        if (!valued && (bond != NULL || !kl_geometry_is(g, b, "nn"))) continue;
+        const int colour = !valued ? (dark ? 0x505058 : 0xc8c8c8) : bond[b] >= 0 ? BLUE : ORANGE;
+        const double width = valued ? 0.3 + 7.7 * fabs(bond[b]) / most : 1;
+        if (hypot(xy[j][0] - xy[i][0] - way[0], xy[j][1] - xy[i][1] - way[1]) < 1e-6)
+            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[i][0], xy[i][1], way[0], way[1], colour, width);
+        else {
+            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[i][0], xy[i][1], 0.4 * way[0], 0.4 * way[1],
+                    colour, width);
+            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[j][0], xy[j][1], -0.4 * way[0], -0.4 * way[1],
+                    colour, width);
+        }
+    }
+}
+
+void kl_plotmap_values(FILE *to, const kl_geometry *g, int nsite, const double (*xy)[2], const double *site,
+                       const double *bond, int dark)
+{
+    double low[2], high[2];
+    const double radius = 0.42 * spacing(g), most = site != NULL ? largest(nsite, site) : 1;
+    limits(nsite, xy, low, high);
+    fprintf(to, "$bonds << EOD\n");
+    put_value_bonds(to, g, xy, bond, dark);
+    fprintf(to, "0 0 0 0 0 0\nEOD\n$sites << EOD\n"); /* never without a line */
+    for (int i = 0; i < nsite; i++) {
+        const int valued = site != NULL && isfinite(site[i]);
+        fprintf(to, "%.6g %.6g %.6g %d\n", xy[i][0], xy[i][1],
+                valued ? radius * sqrt(fabs(site[i]) / most) : 0.06 * spacing(g),
+                !valued        ? 0x808080
+                : site[i] >= 0 ? BLUE
+                               : ORANGE);
+    }
+    fprintf(to,
+            "EOD\nset size ratio -1\nunset logscale\nunset grid\nunset border\nunset xtics\nunset ytics\n"
+            "set key off\nset xrange [%.6g:%.6g]\nset yrange [%.6g:%.6g]\n"
+            "plot $bonds using 1:2:3:4:5 with vectors nohead linewidth 1 linecolor rgb variable",
+            low[0] - EDGE, high[0] + EDGE, low[1] - EDGE, high[1] + EDGE);
+    /* gnuplot has no variable width of lines: one pass for each of some widths */
+    for (int w = 2; w <= 8 && bond != NULL; w++)
+        fprintf(
+            to,
+            ", $bonds using 1:($6>%g?$2:NaN):3:4:5 with vectors nohead linewidth %d linecolor rgb variable",
+            w - 0.5, w);
+    fprintf(to, ", $sites using 1:2:3:4 with circles fillstyle solid noborder linecolor rgb variable\n"
+                "set size noratio\nset border\nset xtics\nset ytics\nset grid\n");
+}

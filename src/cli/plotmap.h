@@ -15,4 +15,9 @@ double kl_plotmap_width(int nsite, const double (*xy)[2]);
 void kl_plotmap_lattice(FILE *to, const char *title, const kl_geometry *g, int nsite, const double (*xy)[2],
                         const int *order);
 
+/* Values on the sites as circles whose areas are the values, on bonds as lines as wide; NULL: none, NaN: not
+   drawn. Signs by colour; bonds of class nn are thin lines where they have no values. */
+void kl_plotmap_values(FILE *to, const kl_geometry *g, int nsite, const double (*xy)[2], const double *site,
+                       const double *bond, int dark);
+
 #endif

@@ -29,7 +29,8 @@ int kl_rankscli_tells(void) { return comm != NULL ? comm->rank == 0 : kl_comm_la
 /* What differs between machines without changing a result. */
 static int may_differ(const char *name)
 {
-    return strcmp(name, "threads") == 0 || strcmp(name, "device-memory") == 0 || strcmp(name, "memory") == 0;
+    return strcmp(name, "threads") == 0 || strcmp(name, "device") == 0 ||
+           strcmp(name, "device-memory") == 0 || strcmp(name, "memory") == 0;
 }
 
 static kl_status describe(const kl_options *o, char **out, kl_err *err)
@@ -61,6 +62,18 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
     KL_TRY(kl_comm_same(comm, lines, err));
     switch (o->command) {
     case KL_CMD_ED: break;
+    case KL_CMD_CI:
+        if (o->plan) *idle = comm->rank > 0;
+        else if (o->arrays != NULL || o->half)
+            st = kl_fail(err, KL_EINPUT,
+                         "%s: of several ranks each has its rows of the matrix; start one process",
+                         o->half ? "--half" : "--arrays");
+        break;
+    case KL_CMD_DMRG:
+        if (o->infinite)
+            st =
+                kl_fail(err, KL_EINPUT, "--infinite is done by one process, and %d were started", comm->size);
+        break;
     case KL_CMD_PLAN:
     case KL_CMD_MODELS:
     case KL_CMD_DEVICES:
@@ -72,7 +85,7 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
         if (o->help) *idle = comm->rank > 0;
         else
             st = kl_fail(err, KL_EINPUT,
-                         "kronlat %s is done by one process, and %d were started; ed is shared",
+                         "kronlat %s is done by one process, and %d were started; dmrg, ed and ci are shared",
                          kl_command_name(o->command), comm->size);
     }
 out:

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "cli/reporttext.h"
+#include "comm/comm.h"
 #include "run/dmrgrun.h"
 #include "run/request.h"
 
@@ -217,9 +218,17 @@ static void print_stop(FILE *to, const kl_result *r)
                 kl_dmrg_wait_text[r->dmrg.wait]);
 }
 
+const char *kl_report_ranks(char out[KL_REPORT_RANKS])
+{
+    const kl_comm *const c = kl_comm_world();
+    out[0] = '\0';
+    if (c != NULL) snprintf(out, KL_REPORT_RANKS, "%d ranks, the first: ", c->size);
+    return out;
+}
+
 static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *facts)
 {
-    char a[32], b[32];
+    char a[32], b[32], ranks[KL_REPORT_RANKS];
     fprintf(to, "time         %s", kl_report_time(d->seconds, a));
     const char *mark = ":";
     for (int i = 0; i < KL_NPART && d->seconds > 0; i++) {
@@ -242,7 +251,7 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
     }
     if (kl_mem_device_peak_bytes() > 0)
         fprintf(to, "; on the device %s", kl_report_bytes((double)kl_mem_device_peak_bytes(), a));
-    fprintf(to, "\nmachine      %s, %d thread%s\n", facts->exec, facts->nthread,
+    fprintf(to, "\nmachine      %s%s, %d thread%s\n", kl_report_ranks(ranks), facts->exec, facts->nthread,
             facts->nthread == 1 ? "" : "s");
 }
 
@@ -289,8 +298,11 @@ static void print_entropy(FILE *to, const kl_result *r)
     int largest = 0;
     for (int c = 1; c < r->nsite - 1; c++)
         if (r->dmrg.entropy[c] > r->dmrg.entropy[largest]) largest = c;
-    fprintf(to, "entropy      %.6f at the middle cut, largest %.6f at cut %d\n",
-            r->dmrg.entropy[(r->nsite - 1) / 2], r->dmrg.entropy[largest], largest);
+    const kl_result_charge *const last = r->ncharge > 0 ? &r->charge[r->ncharge - 1] : NULL;
+    const int mixture = kl_result_has_spin(r) && last != NULL && last->value != 0;
+    fprintf(to, "entropy      %.6f at the middle cut, largest %.6f at cut %d%s\n",
+            r->dmrg.entropy[(r->nsite - 1) / 2], r->dmrg.entropy[largest], largest,
+            mixture ? "; of the right part, in the equal mixture of all Sz" : "");
 }
 
 void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts)
@@ -318,7 +330,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     for (int i = 0; i < r->nmeasured; i++) kl_report_measured(to, &r->measured[i], r->nsite);
 }
 
-/* A place in the list of all states: by energy, then by sector. */
+/* An entry of the list of all states: by energy, then by sector. */
 typedef struct level {
     double energy;
     int sector, k;

@@ -94,6 +94,10 @@ void kl_progress_step(kl_progress *p, const kl_dmrg_step *s);
 void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow);
 void kl_progress_end(kl_progress *p); /* clears the line */
 
+/* "4 ranks, the first: ", as long as they share the work; "": one process. */
+enum { KL_REPORT_RANKS = 40 };
+const char *kl_report_ranks(char out[KL_REPORT_RANKS]);
+
 /* Seconds of a clock that only goes forward. */
 double kl_clock(void);
 

@@ -46,7 +46,7 @@ void kl_report_json_open(kl_json *j, const char *version, const char *command)
     kl_json_text(j, "command", command);
 }
 
-/* Values as they were given: one for all, or one for each place that terms use. */
+/* Values as they were given: one for all, or one for each site or bond that terms use. */
 static void json_param(kl_json *j, const kl_result_param *p)
 {
     if (kl_result_param_even(p)) {

@@ -31,13 +31,36 @@ static void spread_close(kl_exec *ex)
 kl_status kl_ranks_join(kl_exec *ex, kl_comm *comm, kl_err *err)
 {
     kl_status st = KL_OK;
+    int linked;
+    KL_TRY(kl_ranks_link(ex, comm, &linked, err));
     KL_TRY(kl_alloc(&ex->ranks, 1, KL_MEM_MISC, err));
-    *ex->ranks = (kl_ranks){.comm = comm, .own = ex->vt};
-    ex->vt.dots = spread_dots;
-    ex->vt.fuse = spread_fuse;
+    *ex->ranks = (kl_ranks){.comm = comm, .own = ex->vt, .linked = linked, .spread = 1};
+    kl_ranks_overlay(&ex->vt);
     ex->vt.close = spread_close;
 out:
     return st;
+}
+
+void kl_ranks_overlay(kl_vtable *vt)
+{
+    vt->dots = spread_dots;
+    vt->fuse = spread_fuse;
+}
+
+/* Where it fails on any rank, as where two ranks have one device, all go through the hosts. */
+kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err)
+{
+    char name[KL_LINK_NAME] = "";
+    kl_err why;
+    (void)err;
+    *linked = 0;
+    if (kl_comm_most(comm, ex->vt.link_open == NULL)) return KL_OK;
+    int good = comm->rank > 0 || ex->vt.link_name(ex, name, &why) == KL_OK;
+    if (kl_comm_most(comm, !good)) return KL_OK;
+    kl_comm_broadcast(comm, 0, name, sizeof name);
+    good = ex->vt.link_open(ex, comm->rank, comm->size, name, &why) == KL_OK;
+    *linked = !kl_comm_most(comm, !good);
+    return KL_OK;
 }
 
 int kl_ranks_any(const kl_exec *ex, int mine)
@@ -74,6 +97,7 @@ out:
 struct kl_transfer {
     kl_comm_wait *wait;
     int npart;
+    int linked, ticket;  /* 1: from device to device, and what it is known by */
     kl_ranks_part *part; /* received through the host */
     double *host;        /* where a device's numbers travel */
 };
@@ -111,6 +135,13 @@ kl_status kl_ranks_start(kl_exec *ex, int npart, const kl_ranks_part *part, kl_t
     kl_comm_part *list = NULL;
     *out = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
+    t->linked = ex->ranks->linked && ex->space == KL_SPACE_DEVICE;
+    if (t->linked) {
+        KL_TRY(ex->vt.link_start(ex, npart, part, &t->ticket, err));
+        *out = t;
+        t = NULL;
+        goto out;
+    }
     KL_TRY(kl_alloc(&t->part, npart, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&list, npart, KL_MEM_MISC, err));
     memcpy(t->part, part, (size_t)npart * sizeof *part);
@@ -130,6 +161,10 @@ kl_status kl_ranks_finish(kl_exec *ex, kl_transfer **transfer, kl_err *err)
     kl_status st = KL_OK;
     kl_transfer *const t = *transfer;
     if (t == NULL) return KL_OK;
+    if (t->linked) {
+        ex->vt.link_join(ex, t->ticket);
+        goto out;
+    }
     kl_comm_finish(ex->ranks->comm, &t->wait);
     int64_t at = 0;
     for (int i = 0; t->host && i < t->npart; at += t->part[i++].n)

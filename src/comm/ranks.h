@@ -10,13 +10,23 @@
 struct kl_ranks {
     kl_comm *comm;
     kl_vtable own; /* entries as they were: of this rank alone */
+    int linked;    /* 1: devices reach each other, else numbers go through the hosts */
+    int spread;    /* 1: every rank has its part of a vector; 0: every rank has all of it: share.h */
+    /* of kl_share_join; else NULL: see there */
+    kl_exec *alone, *solver;
+    const double *speed; /* [ranks] of their processors, in any unit */
 };
 
 /* Borrows comm. */
 kl_status kl_ranks_join(kl_exec *ex, kl_comm *comm, kl_err *err) KL_MUST_CHECK;
+/* Links the devices of all ranks, where there is something for it; *linked: whether they are. */
+kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err) KL_MUST_CHECK;
+/* The entries of vectors that ranks share: sums go over all of them. */
+void kl_ranks_overlay(kl_vtable *vt);
 
 static inline int kl_ranks_size(const kl_exec *ex) { return ex->ranks ? ex->ranks->comm->size : 1; }
 static inline int kl_ranks_mine(const kl_exec *ex) { return ex->ranks ? ex->ranks->comm->rank : 0; }
+static inline int kl_ranks_spread(const kl_exec *ex) { return ex->ranks != NULL && ex->ranks->spread; }
 /* 1: this rank tells and writes what all have found. */
 static inline int kl_ranks_first(const kl_exec *ex) { return kl_ranks_mine(ex) == 0; }
 
@@ -26,17 +36,16 @@ int kl_ranks_any(const kl_exec *ex, int mine);
 double kl_ranks_least(const kl_exec *ex, double mine);
 /* x[n] = the sum over ranks. */
 void kl_ranks_sum(const kl_exec *ex, int64_t n, double *x);
+static inline double kl_ranks_total(const kl_exec *ex, double mine)
+{
+    kl_ranks_sum(ex, 1, &mine);
+    return mine;
+}
 
 /* Of n numbers in units of `unit`, nearly the same for every rank: begin[ranks + 1]. */
 kl_status kl_ranks_even(const kl_exec *ex, int64_t n, int64_t unit, int64_t **begin,
                         kl_err *err) KL_MUST_CHECK;
 
-/* Numbers in the executor's memory that go to a rank or come from it. */
-typedef struct kl_ranks_part {
-    int peer, send;
-    kl_dptr at;
-    int64_t n;
-} kl_ranks_part;
 typedef struct kl_transfer kl_transfer;
 /* After what the executor was asked for until now, at the same time as what it is asked for until finish. */
 kl_status kl_ranks_start(kl_exec *ex, int npart, const kl_ranks_part *part, kl_transfer **out,

@@ -113,6 +113,7 @@ static kl_status pack_block(kl_arena *a, const kl_kron *k, const kl_kron_block *
     KL_TRY(kl_kronlist_pack(a, b->a, b->nl, KL_DEVKRON_LEFT_ROWS, 0, left, &d->left, err));
     KL_TRY(kl_kronlist_pack(a, b->b, b->nr, KL_DEVKRON_RIGHT_ROWS, 1, right, &d->right, err));
     int64_t zeros = 0;
+    if (!b->dr) return KL_OK; /* a source of cross terms alone, without a product of its own: kronparts.h */
     while (zeros < b->nl && b->dl[zeros] == 0.0) zeros++;
     if (zeros < b->nl) {
         KL_TRY(kl_arena_append(a, b->dl, b->nl * (int64_t)sizeof(double), &at, err));

@@ -1,5 +1,5 @@
 /* A sum of Kronecker products made ready for a device: the lists of kron.h cut into groups of states whose
-   part of a vector lies in fast memory, and packed so that neighbouring states read neighbouring places. Who
+   part of a vector lies in fast memory, and packed so that neighbouring states read neighbouring words. Who
    launches what is the executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DEVKRON_H
@@ -38,11 +38,11 @@ typedef struct kl_devkron_span {
 } kl_devkron_span;
 
 /* Rows in groups of neighbours. Entries whose column lies in the group of their row are near; rows without an
-   entry there take one of the places behind the group, which hold 0: two states for a left operator, a tile
+   entry there take one of the words behind the group, which hold 0: two states for a left operator, a tile
    for a right one. Words of near pairs are made for few instructions. Right: 16 bits an entry, the top one a
-   sign, the others the number's place in fast memory. Left: `& MASK' is the first entry's place in bytes, 64
-   a state, `>> SHIFT & MASK' the second's; bits 0 and 31 are their signs. The others are far: 32 bits, or 16
-   where columns fit (narrow), the top one a sign, the others all 1 for none. */
+   sign, the others the number's offset in fast memory. Left: `& MASK' is the first entry's offset in bytes,
+   64 a state, `>> SHIFT & MASK' the second's; bits 0 and 31 are their signs. The others are far: 32 bits, or
+   16 where columns fit (narrow), the top one a sign, the others all 1 for none. */
 typedef struct kl_devkron_op {
     int ngroup, unit, narrow, spare;
     double scale; /* unit: of every entry; else 1 */

@@ -4,8 +4,9 @@
 #include "exec/exec.h"
 
 #if !KL_HAVE_OFFLOAD
-kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err)
+kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out, kl_err *err)
 {
+    (void)which;
     (void)plain;
     *out = NULL;
     return kl_fail(err, KL_EABSENT,

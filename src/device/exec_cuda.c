@@ -49,7 +49,7 @@ static const kl_module module = {.what = "--exec cuda",
                                  .variable = "KRONLAT_CUDA",
                                  .option = "-Dcuda=enabled"};
 
-kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)
+kl_status kl_exec_open_cuda(kl_device_choice which, kl_exec **out, kl_err *err)
 {
     kl_status st = KL_OK;
     void *library;
@@ -69,7 +69,7 @@ kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err)
     }
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     **out = (kl_exec){.name = "cuda", .space = KL_SPACE_DEVICE, .nthread = 1};
-    KL_TRY(m->open(&services, *out, err));
+    KL_TRY(m->open(&services, which, *out, err));
     return KL_OK;
 out:
     kl_free(out);

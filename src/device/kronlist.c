@@ -64,7 +64,7 @@ static int by_count(const void *pa, const void *pb)
 }
 
 typedef struct packer {
-    int rows, right; /* rows of a tile; 1: places as a right operator has them */
+    int rows, right; /* rows of a tile; 1: entries as a right operator has them */
     kl_arena *a;
     int64_t room; /* entries of a tile */
     entry *e[2]; /* near, far */
@@ -203,7 +203,7 @@ static uint32_t near_bits(const packer *p, int slot, uint32_t local, int minus)
 static uint32_t zero_state(const packer *p, int64_t states, uint32_t row, uint32_t *taken)
 {
     const uint32_t end = (uint32_t)((states + LANES - 1) / LANES * LANES), meet = p->right ? LANES : 2;
-    uint32_t local = end; /* the places from here on, as many as there are banks, hold 0 */
+    uint32_t local = end; /* the words from here on, as many as there are banks, hold 0 */
     while (local + 1 < end + meet && (*taken >> bank_of(p, row, local) & 1)) local++;
     *taken |= UINT32_C(1) << bank_of(p, row, local);
     return local;

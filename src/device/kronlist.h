@@ -10,12 +10,12 @@ typedef struct kl_arena {
     int64_t n, room;
 } kl_arena;
 
-/* Room for `bytes`, zero; *at its place. */
+/* Room for `bytes`, zero; *at its offset. */
 kl_status kl_arena_reserve(kl_arena *a, int64_t bytes, int64_t *at, kl_err *err) KL_MUST_CHECK;
 kl_status kl_arena_append(kl_arena *a, const void *from, int64_t bytes, int64_t *at,
                           kl_err *err) KL_MUST_CHECK;
 
-/* Places become addresses when the device's block is known: pointers are kept as places + 1 until then. */
+/* Offsets become addresses when the device's block is known: pointers are kept as offsets + 1 until then. */
 #define KL_PLACE(at) ((void *)(uintptr_t)((at) + 1))
 #define KL_MOVE(p, base) ((p) = (p) ? (void *)((char *)(base) + (uintptr_t)(p) - 1) : NULL)
 
@@ -30,7 +30,7 @@ kl_status kl_kronlist_pack(kl_arena *a, const kl_kron_op *o, int64_t nrow, int r
 kl_status kl_kronlist_groups(const kl_kron_op *o, int64_t nrow, const kl_devkron_room *room, uint32_t **place,
                              int *ngroup, int64_t *far, kl_err *err) KL_MUST_CHECK;
 
-/* Its places become addresses. */
+/* Its offsets become addresses. */
 void kl_kronlist_move(kl_devkron_op *o, void *base);
 
 #endif

@@ -114,7 +114,7 @@ typedef struct packing {
 
 enum { PACK_ROWS = 512 };
 
-/* place of row i's first non-zero in this column or behind it */
+/* index of row i's first non-zero in this column or behind it */
 static int64_t first_from(const kl_spmat *m, int64_t i, int64_t column)
 {
     int64_t low = kl_sp_offset(m, m->start, i), high = kl_sp_offset(m, m->start, i + 1);

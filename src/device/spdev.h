@@ -15,7 +15,7 @@ extern "C" {
 
    Where x fits into a few blocks of shared memory, rows are cut at the blocks' columns: run b * nrow + i is
    what row i has in block b. Each block of threads takes its rows through one block of x after the other.
-   Values of a run of n groups lie from its first place on in four planes, [4][n][2], so that neighbours read
+   Values of a run of n groups lie from its first entry on in four planes, [4][n][2], so that neighbours read
    neighbouring 16 bytes; steps are [8] of 1 or 2 bytes each.
 
    TILES: rows are cut into ranges (of a block of threads each: its sums are kept in shared memory), columns

@@ -271,7 +271,7 @@ KL_DEV void kl_packed_step(const kl_spargs *a, int step_bytes, kl_packed_at *t, 
     }
 }
 
-/* n elements of x from `low` on, by one thread, to a place of n + 2; where x has an odd address the element
+/* n elements of x from `low` on, by one thread, to memory for n + 2; where x has an odd address the element
    before comes first. */
 KL_DEV void kl_bring_block(double *to, const double *x, int64_t low, int n, int odd, uint64_t *bar)
 {

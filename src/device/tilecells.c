@@ -1,4 +1,4 @@
-/* Cells of dests: see tilecells.h.
+/* Cells of tile outputs: see tilecells.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/tilecells.h"
 #include "device/tileplan.h"
@@ -67,7 +67,7 @@ static int is_nothing(const kl_rec *r)
            (r->kind == KL_REC_FILL && r->alpha == 0);
 }
 
-/* What all cells of a dest have in common. */
+/* What all cells of a tile output have in common. */
 typedef struct writing {
     kl_tile_plan_maker *s;
     const kl_batch *b;
@@ -182,7 +182,7 @@ out:
     return st;
 }
 
-/* Leading dimension of the records of a dest, by the first that shows one; a single column else. */
+/* Leading dimension of the records of a tile output, by the first that shows one; a single column else. */
 static int leading(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d)
 {
     int ld = 0;
@@ -229,7 +229,7 @@ out:
     return st;
 }
 
-/* Place of a use's record in a dest of this leading dimension; 0: it has none. */
+/* Offset of a use's record in a tile output of this leading dimension; 0: it has none. */
 static int span_of(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d, int ld, int64_t u,
                    kl_span *out)
 {
@@ -255,8 +255,8 @@ int kl_tile_cells_tangled(const kl_tile_plan_maker *s, const kl_batch *b, int64_
     return 0;
 }
 
-/* The records of a dest, sorted: those that are rectangles of its grid, the others, and the grid's borders.
-   */
+/* The records of a tile output, sorted: those that are rectangles of its grid, the others, and the grid's
+   borders. */
 typedef struct grid {
     kl_span *all, *odd, *strip, *here; /* strip, here: room for as many */
     int64_t nall, nodd;

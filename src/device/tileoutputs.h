@@ -50,7 +50,7 @@ typedef struct kl_output {
     int64_t steps;       /* of its sum: see kl_tile_shape_steps */
 } kl_output;
 
-/* Where a use's record lies in its dest. */
+/* Where a use's record lies in its tile output. */
 typedef struct kl_span {
     int64_t use;
     int row, col, m, n;
@@ -71,7 +71,7 @@ typedef struct kl_tile_plan_maker {
     kl_alive *live;
     int64_t nlive, cap_live;
     kl_span *span;       /* [4][cap_span] and */
-    int *border;         /* [2][2 cap_span + 2]: room that one dest after the other uses */
+    int *border;         /* [2][2 cap_span + 2]: room that one output after the other uses */
     int64_t cap_span;
     int adds;            /* of the opts */
 } kl_tile_plan_maker;
@@ -104,8 +104,8 @@ static inline kl_rec kl_upright(const kl_rec *r)
 
 static inline int64_t kl_extent(int m, int n, int ld) { return (int64_t)(n - 1) * ld + m; }
 
-/* The dests of a group: uses as records name them, or, where there is something unforeseen, records one after
-   the other, WORK as the group has it. */
+/* The tile outputs of a group: uses as records name them, or, where there is something unforeseen, records
+   one after the other, WORK as the group has it. */
 kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int group, int *foreseen,
                                kl_err *err) KL_MUST_CHECK;
 kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int group,

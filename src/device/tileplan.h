@@ -1,11 +1,11 @@
 /* From a record list to a few launches: host code, no target regions.
 
-   Every place that is written becomes a `dest`: a segment of y, or one intermediate in WORK, which gets
-   memory of its own because groups run side by side. A dest is cut into cells such that each record covers a
-   cell wholly or not at all; all records of a cell are one chain, summed in registers and written once. Cells
-   that depend on nothing run in the first launch, those that read these in the next, and so on; where
-   intermediates do not fit into memory together, the same again in rounds. Groups that do anything unforeseen
-   (read y, write what was read) keep the order of their records.
+   Every piece of memory that is written becomes a tile output: a segment of y, or one intermediate in WORK,
+   which gets memory of its own because groups run side by side. An output is cut into cells such that each
+   record covers a cell wholly or not at all; all records of a cell are one chain, summed in registers and
+   written once. Cells that depend on nothing run in the first launch, those that read these in the next, and
+   so on; where intermediates do not fit into memory together, the same again in rounds. Groups that do
+   anything unforeseen (read y, write what was read) keep the order of their records.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TILEPLAN_H
 #define KL_TILEPLAN_H

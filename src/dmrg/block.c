@@ -31,7 +31,7 @@ static void connect(const kl_mpo *m, kl_side side, int cut, const kl_basis *basi
     }
 }
 
-/* Matrices begin at even places, where a GPU can load two numbers at once. */
+/* Matrices begin at even offsets, where a GPU can load two numbers at once. */
 static int64_t even(int64_t n) { return n + n % 2; }
 
 kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis,
@@ -101,7 +101,7 @@ static kl_status add_part(kl_bigop *g, int64_t from, kl_part x, kl_err *err)
     return KL_OK;
 }
 
-/* sums are made for parts on one place, or for all of an operator's sector */
+/* sums are made for parts of one matrix, or for all of an operator's sector */
 typedef enum repack_unit { PLACES, WHOLE } repack_unit;
 
 static int same_place(const kl_part *a, const kl_part *b) { return a->row == b->row && a->col == b->col; }
@@ -131,8 +131,8 @@ static kl_rec sum_record(const kl_bigop *g, const kl_part *p, int64_t to, int ld
                     .alpha = p->coef};
 }
 
-/* The parts of one operator and sector that fall on each place, in their order: for list p the parts head[p],
-   next[head[p]] and so on to -1. WHOLE: all fall on one. Returns the number of lists. */
+/* The parts of one operator and sector that are added to each matrix, in their order: for list p the parts
+   head[p], next[head[p]] and so on to -1. WHOLE: all fall on one. Returns the number of lists. */
 static int gather(const kl_bigop *g, repack_unit unit, int64_t from, int64_t to, int64_t *head, int64_t *tail,
                   int64_t *next)
 {

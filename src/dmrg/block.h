@@ -24,6 +24,7 @@ typedef struct kl_block {
     int64_t ndata;
     kl_exec *ex;
     kl_dptr data;
+    int away; /* 1: it waits, and of data each rank has its part: kl_share_put_away */
 } kl_block;
 
 /* An operator of the block, seen from its side. */
@@ -53,8 +54,8 @@ typedef struct kl_part {
 } kl_part;
 
 /* All operators of the cut beyond the site, in four-factor form: (block operator) x (element of a site
-   operator). Where several records fall on the same place (many block operators with one site operator, as in
-   long-range models; a constant and an operator) their sum is packed once, so that no product is made
+   operator). Where several records fall on the same matrix (many block operators with one site operator, as
+   in long-range models; a constant and an operator) their sum is packed once, so that no product is made
    twice. */
 typedef struct kl_bigop {
     const kl_block *block; /* borrowed */
@@ -76,7 +77,7 @@ kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) KL_MUST_CHECK;
 /* Doubles that the pack has then. */
 int64_t kl_bigop_dense_doubles(const kl_bigop *g);
 void kl_bigop_destroy(kl_bigop **g);
-/* Where the matrix of a part lies, for a record; and the addresses of these places, for a batch. */
+/* Where the matrix of a part lies, for a record; and the addresses of these matrices, for a batch. */
 static inline kl_at kl_bigop_at(const kl_bigop *g, const kl_part *p)
 {
     return g->block->side == KL_LEFT ? (p->packed ? KL_AT_LEFT_PACK : KL_AT_LEFT)

@@ -336,7 +336,7 @@ out:
 typedef struct singular {
     kl_canonical *c;
     int *cut, *sec; /* [tasks] */
-    int64_t *to; /* [tasks] place in schmidt[cut] */
+    int64_t *to; /* [tasks] index in schmidt[cut] */
     kl_status *st;
     kl_err *err;
 } singular;

@@ -22,14 +22,14 @@ typedef struct unfolded {
     kl_basis basis;
     int *first; /* [sectors of multiplets + 1] */
     kl_qn *q;   /* [components]: charges */
-    int *sec;   /* [components]: sector of basis, and the place of the first state in it */
+    int *sec;   /* [components]: sector of basis, and the index of the first state in it */
     int *off;
 } unfolded;
 
 typedef struct expansion {
     const kl_canonical *from;
     const kl_terms *plain;
-    int spin;         /* place of the total spin among the charges of `from` */
+    int spin;         /* index of the total spin among the charges of `from` */
     unfolded *cut;    /* [nsite + 1]: of the right part of every cut */
     kl_isometry **iso; /* [nsite] */
 } expansion;

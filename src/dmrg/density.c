@@ -191,7 +191,7 @@ static kl_status run_records(kl_exec *ex, const kl_density *d, int noise, kl_dpt
     kl_batch b;
     kl_batch_init(&b);
     KL_TRY(kl_density_records(d, noise, &b, err));
-    KL_TRY(kl_batch_run(&b, ex, d->wave.psi, rho, err));
+    if (b.ngroup > 0) KL_TRY(kl_batch_run(&b, ex, d->wave.psi, rho, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -203,19 +203,22 @@ kl_status kl_density_make(kl_exec *ex, const kl_density *d, kl_dptr rho, kl_err 
 }
 
 /* Trace of all the matrices in rho. */
-static kl_status trace(kl_exec *ex, const kl_basis *mine, kl_dptr rho, double *sum, kl_err *err)
+static kl_status trace(kl_exec *ex, const kl_density *d, kl_dptr rho, double *sum, kl_err *err)
 {
     kl_status st = KL_OK;
+    const kl_basis *const mine = kl_density_mine(d);
     double *host = NULL;
-    int64_t matrix = 0;
+    int64_t matrix = 0, at = 0;
     kl_dptr diagonal = {0};
     kl_batch b;
     kl_batch_init(&b);
     *sum = 0;
     KL_TRY(kl_alloc(&host, mine->total, KL_MEM_WORK, err));
     KL_TRY(ex->vt.alloc(ex, mine->total, &diagonal, err));
-    for (int64_t c = 0, at = 0; c < mine->nsec; c++) {
+    for (int64_t c = 0; c < mine->nsec; c++) {
         const int dim = mine->dim[c];
+        if (d->place && d->place[c] < 0) continue;
+        if (d->place) matrix = d->place[c];
         KL_TRY(kl_batch_open_group(&b, at, dim, err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
         *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
@@ -233,9 +236,10 @@ static kl_status trace(kl_exec *ex, const kl_basis *mine, kl_dptr rho, double *s
         at += dim;
     }
     b.ny = mine->total;
+    if (b.ngroup == 0) goto out;
     KL_TRY(kl_batch_run(&b, ex, rho, diagonal, err));
-    KL_TRY(ex->vt.download(ex, host, diagonal, mine->total, err));
-    for (int64_t i = 0; i < mine->total; i++) *sum += host[i];
+    KL_TRY(ex->vt.download(ex, host, diagonal, at, err));
+    for (int64_t i = 0; i < at; i++) *sum += host[i];
 out:
     kl_batch_clear(&b);
     ex->vt.release(ex, &diagonal);
@@ -243,19 +247,22 @@ out:
     return st;
 }
 
-kl_status kl_density_add_noise(kl_exec *ex, const kl_density *d, double share, kl_dptr rho, kl_err *err)
+kl_status kl_density_add_noise(kl_exec *ranks, const kl_density *d, double share, kl_dptr rho, kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_exec *const ex = kl_share_alone(ranks);
     const kl_basis *const mine = kl_density_mine(d);
     kl_dptr noise = {0};
-    double of_rho, of_noise;
+    double sum[2]; /* traces of rho, and of the noise */
     int64_t length = 0;
     for (int c = 0; c < mine->nsec; c++) length += (int64_t)mine->dim[c] * mine->dim[c];
+    if (d->place) length = d->nplace;
     KL_TRY(ex->vt.alloc(ex, length, &noise, err));
     KL_TRY(run_records(ex, d, 1, noise, err));
-    KL_TRY(trace(ex, mine, rho, &of_rho, err));
-    KL_TRY(trace(ex, mine, noise, &of_noise, err));
-    if (of_noise > 0) ex->vt.axpby(ex, length, share * of_rho / of_noise, noise, 1.0, rho);
+    KL_TRY(trace(ex, d, rho, &sum[0], err));
+    KL_TRY(trace(ex, d, noise, &sum[1], err));
+    kl_ranks_sum(ranks, 2, sum);
+    if (sum[1] > 0) ex->vt.axpby(ex, length, share * sum[0] / sum[1], noise, 1.0, rho);
 out:
     ex->vt.release(ex, &noise);
     return st;

@@ -411,7 +411,7 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
     if (r->res->stop == KL_STOP_INTERRUPTED || !kl_schedule_unguarded(&r->plan, r->res)) goto out;
     st = probe(r, err);
     /* it carries more states than the run did; what was found stands, its gap unknown */
-    if (st == KL_ENOMEM) {
+    if (st == KL_ENOMEM && kl_ranks_size(r->where) == 1) {
         st = KL_OK;
         goto out;
     }

@@ -249,10 +249,12 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
     for (int p = 0; p < s->centre; p++) {
         KL_TRY(kl_engine_set_isometry_take(e, KL_LEFT, p, &s->left[p], &(kl_dptr){0}, err));
         KL_TRY(kl_engine_rebuild(e, KL_LEFT, p, err));
+        KL_TRY(kl_engine_put_away(e, KL_LEFT, p, err));
     }
     for (int p = s->nsite - 1; p > s->centre + 1; p--) {
         KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &s->right[p], &(kl_dptr){0}, err));
         KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
+        KL_TRY(kl_engine_put_away(e, KL_RIGHT, p, err));
     }
     for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
         const int p = side == KL_LEFT ? s->centre : s->centre + 1;
@@ -318,7 +320,8 @@ static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr dat
     kl_enlarged *en = NULL;
     KL_TRY(kl_enlarged_copy(from->enlarged, &en, err));
     KL_TRY(kl_isometry_create_take(&en, from->basis.nsec, from->sec, from->basis.dim, to, err));
-    KL_TRY(ex->vt.download(ex, (*to)->data, data, from->ndata, err));
+    if (from->away) KL_TRY(kl_share_download(ex, from->ndata, data, (*to)->data, err));
+    else KL_TRY(ex->vt.download(ex, (*to)->data, data, from->ndata, err));
 out:
     kl_enlarged_destroy(&en);
     return st;
@@ -368,6 +371,8 @@ kl_status kl_engine_make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;
     if (e->row_op) return KL_OK;
+    KL_TRY(kl_engine_bring_block(e, e->left_block[e->centre], err));
+    KL_TRY(kl_engine_bring_block(e, e->right_block[e->centre + 2], err));
     kl_engine_settle(e);
     KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
     KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
@@ -388,7 +393,7 @@ static kl_status operators_of_product(kl_engine *e, kl_bigop *dense[2], const kl
     if (e->strategy != KL_STRATEGY_LR) goto out;
     const int sited[2] = {!(e->one && e->one->side == KL_LEFT), !(e->one && e->one->side == KL_RIGHT)};
     for (int i = 0; i < 2; i++) doubles += sited[i] ? kl_bigop_dense_doubles(of[i]) : 0;
-    if (!kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate)) {
+    if (kl_ranks_any(e->ex, !kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate))) {
         e->nlr_too_large++;
         goto out;
     }
@@ -412,7 +417,8 @@ int kl_engine_basis(int wanted, int nstate, int max_apply)
     return basis > least ? basis : least;
 }
 
-/* A basis of fewer vectors, each with its product with H, where the executor's memory holds no more. */
+/* A basis of fewer vectors, each with its product with H, where the executor's memory, or another rank's,
+   holds no more. */
 static int basis_that_fits(const kl_engine *e, int wanted)
 {
     /* an eighth for pools that round up */
@@ -423,7 +429,7 @@ static int basis_that_fits(const kl_engine *e, int wanted)
            one * kl_davidson_columns(&(kl_eig_opts){.nroot = e->nstate, .max_basis = basis}, e->layout.n) >
                room)
         basis--;
-    return basis;
+    return (int)kl_ranks_least(e->ex, basis);
 }
 
 /* Of the sites of `mine`, with what those of `other` can complete. */
@@ -469,6 +475,26 @@ out:
     return st;
 }
 
+/* The eigenproblem where each rank has its part of the wavefunctions, which come together again after it. */
+static kl_status solve_spread(kl_engine *e, kl_superblock *s, const kl_eig_opts *o, double *energy,
+                              kl_eig_stats *stats, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t *const begin = s->op.begin;
+    const int64_t n = s->op.n, ld = kl_eig_stride(n), from = begin[kl_ranks_mine(e->ex)];
+    kl_dptr x = {0};
+    KL_TRY(e->ex->vt.alloc(e->ex, ld * e->nstate, &x, err));
+    for (int i = 0; i < e->nstate; i++)
+        e->ex->vt.copy(e->ex, n, kl_dptr_at(e->psi, i * e->layout.n + from), kl_dptr_at(x, i * ld));
+    KL_TRY(kl_eig_solve(&s->op, o, x, ld, energy, e->residual, stats, err));
+    for (int i = 0; i < e->nstate; i++)
+        KL_TRY(
+            kl_ranks_gather(e->ex, begin, kl_dptr_at(x, i * ld), kl_dptr_at(e->psi, i * e->layout.n), err));
+out:
+    e->ex->vt.release(e->ex, &x);
+    return st;
+}
+
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats,
                           kl_err *err)
 {
@@ -479,8 +505,8 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     const int whole = o->scope != KL_SOLVE_PART;
     const double t0 = kl_prof_seconds();
     KL_TRY(operators_of_product(e, dense, of, err));
-    KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, &s, err));
-    if (o->records) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
+    KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 1, &s, err));
+    if (o->records && kl_ranks_first(e->ex)) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     const double t1 = kl_prof_seconds();
     const kl_eig_opts opts = {
         .solver = whole ? KL_SOLVER_LANCZOS : e->solver,
@@ -499,7 +525,8 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
         goto out;
     }
     if (o->scope == KL_SOLVE_SECTOR_AFRESH) KL_TRY(add_random(e, err));
-    KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, e->residual, stats, err));
+    if (s->op.begin) KL_TRY(solve_spread(e, s, &opts, energy, stats, err));
+    else KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, e->residual, stats, err));
     if (e->layout.n > e->dim_max) e->dim_max = e->layout.n;
     e->seconds[KL_PART_PLAN] += t1 - t0;
     e->seconds[KL_PART_SOLVE] += kl_prof_seconds() - t1;
@@ -529,7 +556,7 @@ kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
     const kl_bigop *of[2];
     kl_dptr y = {0};
     KL_TRY(operators_of_product(e, dense, of, err));
-    KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, &s, err));
+    KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 0, &s, err));
     KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n, &y, err));
     for (int i = 0; i < e->nstate; i++) {
         double xx, xy;
@@ -584,6 +611,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     const kl_isometry *const opened = right ? e->right[open] : e->left[open];
     /* the isometry that is opened comes back, and the wavefunction is transformed */
     kl_engine_make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate));
+    KL_TRY(kl_engine_bring_isometry(e, right ? KL_RIGHT : KL_LEFT, open, err));
     kl_exec_move_operators(e->ex, 0, opened->ndata, right ? &e->right_data[open] : &e->left_data[open]);
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
@@ -598,6 +626,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     /* the block that was opened is no more */
     kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
     keep_warm(e, right ? KL_RIGHT : KL_LEFT, open);
+    KL_TRY(kl_engine_put_away(e, side, pos, err));
     e->seconds[KL_PART_TRANSFORM] += kl_prof_seconds() - t;
 out:
     kl_isometry_destroy(&iso);

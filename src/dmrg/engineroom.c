@@ -24,7 +24,7 @@ int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate)
 /* Moves a block's operators; 1: they moved. */
 static int move_block(kl_engine *e, kl_block *b, int far)
 {
-    return b && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data);
+    return b && !b->away && b->ndata > 0 && kl_exec_move_operators(e->ex, far, b->ndata, &b->data);
 }
 
 /* What is not used at this centre goes to the host, the farthest first, until the device has `bytes` to
@@ -41,7 +41,7 @@ void kl_engine_make_room(kl_engine *e, int64_t bytes)
             kl_dptr *const data = side ? &e->right_data[p] : &e->left_data[p];
             const kl_isometry *const iso = side ? e->right[p] : e->left[p];
             if (far > 1) move_block(e, side ? e->right_block[p] : e->left_block[p + 1], 1);
-            if (iso) kl_exec_move_operators(e->ex, 1, iso->ndata, data);
+            if (iso && !iso->away) kl_exec_move_operators(e->ex, 1, iso->ndata, data);
         }
 }
 
@@ -61,4 +61,38 @@ void kl_engine_settle(kl_engine *e)
             if (room - bytes / 8 * 9 >= need) move_block(e, block[i], 0);
         } else if (room < need) move_block(e, block[i], 1);
     }
+}
+
+kl_status kl_engine_put_away(kl_engine *e, kl_side side, int pos, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_isometry *const iso = side == KL_LEFT ? e->left[pos] : e->right[pos];
+    kl_block *const b = side == KL_LEFT ? e->left_block[pos] : e->right_block[pos + 1];
+    if (kl_ranks_size(e->ex) == 1) return KL_OK;
+    if (iso && !iso->away) {
+        KL_TRY(kl_share_put_away(e->ex, iso->ndata,
+                                 side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos], err));
+        iso->away = 1;
+    }
+    if (b && !b->away && b->ndata > 0) {
+        KL_TRY(kl_share_put_away(e->ex, b->ndata, &b->data, err));
+        b->away = 1;
+    }
+out:
+    return st;
+}
+
+kl_status kl_engine_bring_block(kl_engine *e, kl_block *b, kl_err *err)
+{
+    if (!b->away) return KL_OK;
+    b->away = 0;
+    return kl_share_bring(e->ex, b->ndata, &b->data, err);
+}
+
+kl_status kl_engine_bring_isometry(kl_engine *e, kl_side side, int pos, kl_err *err)
+{
+    kl_isometry *const iso = side == KL_LEFT ? e->left[pos] : e->right[pos];
+    if (!iso->away) return KL_OK;
+    iso->away = 0;
+    return kl_share_bring(e->ex, iso->ndata, side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos], err);
 }

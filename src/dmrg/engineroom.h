@@ -12,4 +12,11 @@ void kl_engine_make_room(kl_engine *e, int64_t bytes);
    wants there; else on the host, from where lists stream them. */
 void kl_engine_settle(kl_engine *e);
 
+/* Where ranks share work: what the centre does not use lies with all ranks, an equal part with each. */
+kl_status kl_engine_put_away(kl_engine *e, kl_side side, int pos,
+                             /* isometry of pos, and the block that it grew from */
+                             kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_bring_block(kl_engine *e, kl_block *b, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_bring_isometry(kl_engine *e, kl_side side, int pos, kl_err *err) KL_MUST_CHECK;
+
 #endif

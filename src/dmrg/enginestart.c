@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 #include "dmrg/engine.h"
+#include "dmrg/engineroom.h"
 #include "dmrg/sectorfill.h"
 #include <math.h>
 #include <string.h>
@@ -161,6 +162,7 @@ kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
     for (int p = n - 1; p > 1; p--) {
         KL_TRY(random_isometry(e, p, m, start, product, err));
         KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
+        KL_TRY(kl_engine_put_away(e, KL_RIGHT, p, err));
     }
     KL_TRY(kl_engine_open(e, 0, err));
     if (start) {

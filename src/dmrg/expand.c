@@ -308,7 +308,7 @@ out:
 }
 
 /* One product of the two that take the known basis B out of columns A: WORK = B^T A, A -= B WORK; or out of
-   rows, A^T in A's place. */
+   rows, A^T instead of A. */
 static void push_clean(const sketch *t, const strip *s, int rows, int count, int64_t at, kl_batch *q)
 {
     const int ld = rows ? count : s->dim, known = s->known;

@@ -16,6 +16,8 @@ enum {
     STEP = 8,       /* columns are multiples of it */
     BESIDE = 12,    /* columns at least, more than are expected to be kept */
 };
+#define EIGEN_FLOP 9.0     /* of an eigenproblem, by the cube of its rows; */
+#define RANGE_FLOP 10.0    /* of products, by rows, columns and those tried: what ranks are given by */
 #define MORE_TRIED 0.15    /* columns more than are expected to be kept, as a part of them */
 #define TOO_MANY 0.7       /* of all columns: a full decomposition costs no more then; */
 #define TOO_MANY_TEST 0.95 /* where products are asked for */
@@ -87,17 +89,35 @@ static int passes(const kl_leading_opts *o, const kl_warm *warm, int nstate)
     return !warm || nstate > 1 || !o->settled ? 2 : 1;
 }
 
-/* Sector c of d's side, whose segment is at (i, j) of the layout. */
-static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_warm *warm, int c,
-                       kl_leading *out)
+/* A sector of d's side: of the other side the sector that completes it, and where they are in a wavefunction.
+ */
+typedef struct segment {
+    int other, rows, cols;
+    int64_t psi;
+} segment;
+
+/* 0: nothing completes sector c. */
+static int find_segment(const kl_density *d, int c, segment *s)
 {
     const kl_layout *const lay = d->wave.layout;
-    const kl_basis *const mine = kl_density_mine(d);
     const int left = d->side == KL_LEFT, i = left ? c : lay->back[c], j = left ? lay->pair[c] : c;
-    if (i < 0 || j < 0) return;
-    const int other = left ? j : i, rows = mine->dim[c], cols = kl_density_other(d)->dim[other];
+    const int rows = kl_density_mine(d)->dim[c];
+    if (i < 0 || j < 0) return 0;
+    *s = (segment){left ? j : i, rows, kl_density_other(d)->dim[left ? j : i], lay->off[i]};
+    return 1;
+}
+
+/* How sector c is done; *cost: about the flops of it. */
+static kl_sector_way choose(const kl_density *d, const kl_leading_opts *o, const kl_warm *warm, int c,
+                            double *cost)
+{
+    const kl_basis *const mine = kl_density_mine(d);
+    segment at;
     int64_t off = 0;
-    int known = warm ? known_states(warm->iso, other, &off) : -1;
+    *cost = 0;
+    if (!find_segment(d, c, &at)) return (kl_sector_way){0, KL_RANGE_ROWS, mine->dim[c]};
+    const int rows = at.rows, cols = at.cols;
+    int known = warm ? known_states(warm->iso, at.other, &off) : -1;
     if (!warm && o->way == KL_TRUNCATION_PRODUCTS) known = (int)((double)o->m * rows / (double)mine->total);
     const kl_sector_case here = {
         .way = o->way,
@@ -111,12 +131,24 @@ static void add_sector(const kl_density *d, const kl_leading_opts *o, const kl_w
         .narrow = o->narrow,
     };
     const kl_sector_way way = kl_sector_choose(&here);
-    if (!way.products) return;
+    const double high = rows, wide = here.wide, width = way.width;
+    *cost = EIGEN_FLOP * width * width * width +
+            (way.products ? RANGE_FLOP * high * wide * width : 2.0 * high * high * wide);
+    return way;
+}
+
+/* Sector c, which this rank finds by products. */
+static void add_part(const kl_density *d, const kl_warm *warm, int c, kl_leading *out)
+{
+    segment at;
+    int64_t off = 0;
+    const kl_sector_way way = out->way[c];
+    if (!find_segment(d, c, &at)) return;
     kl_range_part *const p = &out->range.part[out->npart];
-    *p =
-        (kl_range_part){.mode = way.mode, .rows = rows, .cols = cols, .psi = lay->off[i], .width = way.width};
+    *p = (kl_range_part){
+        .mode = way.mode, .rows = at.rows, .cols = at.cols, .psi = at.psi, .width = way.width};
     if (way.mode == KL_RANGE_TRIED && warm && d->nstate == 1) {
-        p->nwarm = known;
+        p->nwarm = known_states(warm->iso, at.other, &off);
         p->warm = off;
     }
     out->part[c] = out->npart;
@@ -130,23 +162,55 @@ kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_o
     const int n = kl_density_mine(d)->nsec;
     const kl_warm *warm = o->warm && o->warm->iso ? o->warm : NULL;
     if (warm && !same_basis(&warm->iso->enlarged->basis, kl_density_other(d))) warm = NULL;
-    *out = (kl_leading){.range = {.ex = ex,
+    double *cost = NULL;
+    *out = (kl_leading){.range = {.ex = kl_share_alone(ex),
                                   .transposed = d->side == KL_RIGHT,
                                   .nstate = d->nstate,
                                   .npsi = d->wave.layout->n,
                                   .psi = d->wave.psi,
                                   .more = passes(o, warm, d->nstate)}};
     if (warm) out->range.warm = warm->data;
+    out->nsec = n;
     KL_TRY(kl_alloc(&out->sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->part, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->range.part, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&out->way, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&out->owner, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&cost, n, KL_MEM_WORK, err));
+    for (int c = 0; c < n; c++) {
+        out->way[c] = choose(d, o, warm, c, &cost[c]);
+        out->nproducts += out->way[c].products;
+    }
+    KL_TRY(kl_share_owners(ex, n, cost, out->owner, err));
     for (int c = 0; c < n; c++) {
         out->part[c] = -1;
-        if (o->way != KL_TRUNCATION_EXACT) add_sector(d, o, warm, c, out);
+        if (out->way[c].products && out->owner[c] == kl_ranks_mine(ex)) add_part(d, warm, c, out);
     }
     out->range.npart = out->npart;
 out:
+    kl_free(&cost);
     return st;
+}
+
+int kl_leading_tried(const kl_leading *l)
+{
+    int count = 0;
+    for (int c = 0; c < l->nsec; c++) count += l->way[c].products && l->way[c].mode == KL_RANGE_TRIED;
+    return count;
+}
+
+int kl_leading_narrow(const kl_leading *l, const int *kept, int *least)
+{
+    int narrow = 0;
+    for (int c = 0; c < l->nsec; c++) {
+        int next;
+        if (!l->way[c].products || l->way[c].mode != KL_RANGE_TRIED ||
+            !kl_sector_narrow(l->way[c].width, kept[c], &next))
+            continue;
+        least[c] = next;
+        narrow = 1;
+    }
+    return narrow;
 }
 
 void kl_leading_clear(kl_leading *l)
@@ -155,4 +219,6 @@ void kl_leading_clear(kl_leading *l)
     kl_free(&l->range.part);
     kl_free(&l->sec);
     kl_free(&l->part);
+    kl_free(&l->way);
+    kl_free(&l->owner);
 }

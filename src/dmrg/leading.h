@@ -58,16 +58,24 @@ typedef struct kl_leading_opts {
 } kl_leading_opts;
 
 typedef struct kl_leading {
-    int npart; /* 0: all is exact */
-    int *sec;  /* [npart] */
-    int *part; /* [nsec] or -1 */
+    int nsec;
+    kl_sector_way *way; /* [nsec] */
+    int nproducts;      /* sectors by products, those of other ranks too; 0: all is exact */
+    int *owner;         /* [nsec] the rank that finds a sector */
+    int npart;          /* by products, of this rank */
+    int *sec;           /* [npart] */
+    int *part;          /* [nsec] or -1 */
     kl_range range;
 } kl_leading;
 
-/* The sectors of d's side that are found by products, ready for kl_range_find; d and its wave must live as
- * long. */
+/* How the sectors of d's side are found, and by which rank; this one's by products are ready for
+   kl_range_find. d and its wave must live as long. */
 kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, kl_leading *out,
                             kl_err *err) KL_MUST_CHECK;
+/* Sectors whose leading states alone are looked for; whether in some of them more columns have to be tried,
+   kept[nsec] states being kept: then least[nsec] says how many. */
+int kl_leading_tried(const kl_leading *l);
+int kl_leading_narrow(const kl_leading *l, const int *kept, int *least);
 void kl_leading_clear(kl_leading *l);
 
 #endif

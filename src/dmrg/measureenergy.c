@@ -90,7 +90,7 @@ out:
     return st;
 }
 
-/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, in psi's place; with last |y - E psi|^2,
+/* variance += |(1 - A A^T) y|^2, A the left isometry of site p, instead of psi; with last |y - E psi|^2,
    since nothing further right changes. */
 static kl_status add_variance(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s,
                               double energy, int last, double *variance, kl_err *err)
@@ -213,7 +213,7 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
         KL_TRY(make_centre(ex, c, p, m->iso[p], &s, err));
         KL_TRY(kl_bigop_create(left, s.row, p, &row, err));
         KL_TRY(kl_bigop_create(right[p + 2], s.col, p + 1, &col, err));
-        KL_TRY(kl_superblock_create(ex, row, col, c->target, &h, err));
+        KL_TRY(kl_superblock_create(ex, row, col, c->target, 0, &h, err));
         KL_TRY(h->op.apply(&h->op, 1, s.psi, s.lay.n, s.y, s.lay.n, err));
         if (p == 0) ex->vt.dots(ex, s.lay.n, 1, s.psi, s.lay.n, s.y, &e);
         kl_superblock_destroy(&h);

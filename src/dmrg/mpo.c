@@ -500,8 +500,8 @@ static int self_of(const kl_cut_op *op, int right)
 }
 
 /* 5. A path record stands for x = coef * A o B (and x^+ if hc), A = L_a^(adag), B = R_b^(bdag). L grown is
-   what multiplies R_b, R grown is what multiplies L_a; where that factor appears adjoint, x^+ is used in x's
-   place, and where it is self-adjoint, both count. */
+   what multiplies R_b, R grown is what multiplies L_a; where that factor appears adjoint, x^+ is used
+   instead of x, and where it is self-adjoint, both count. */
 static kl_status derive(build *b, int p)
 {
     kl_status st = KL_OK;

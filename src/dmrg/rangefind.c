@@ -163,7 +163,7 @@ out:
     return st;
 }
 
-/* Columns times the triangles in gram, into the spare array, which takes their place; of parts that are done
+/* Columns times the triangles in gram, into the spare array, which replaces them; of parts that are done
  * as they are. */
 static kl_status apply_triangles(kl_range *r, which w, const char *done, kl_err *err)
 {
@@ -472,7 +472,7 @@ static kl_status lay_out(kl_range *r, int *rows, int *count, kl_err *err)
     }
     KL_TRY(kl_realloc(&r->small, r->ngram, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&r->work, r->nwork * r->ex->nthread, KL_MEM_WORK, err));
-    KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->q, err)); /* any of the three may take another's place */
+    KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->q, err)); /* any of the three may replace another */
     KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->bt, err));
     KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->spare, err));
     KL_TRY(r->ex->vt.alloc(r->ex, r->ngram, &r->gram, err));

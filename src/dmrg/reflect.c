@@ -45,7 +45,7 @@ out:
     return st;
 }
 
-/* The inverse of g's upper half with half of its diagonal, in place, zeros below. */
+/* The inverse of g's upper half with half of its diagonal, in place; zeros below. */
 static void invert(int n, double *g)
 {
     for (int c = 0; c < n; c++) {

@@ -23,7 +23,7 @@ typedef struct kl_reflected {
     int64_t ndata; /* doubles of data */
 } kl_reflected;
 
-/* Q_i z in place of every column z. A panel of reflections is I - V T V^T, with T^-1 the upper half of V^T V
+/* Every column z becomes Q_i z. A panel of reflections is I - V T V^T, with T^-1 the upper half of V^T V
    and half of its diagonal (Puglisi, SIAM J. Sci. Stat. Comput. 13, 723 (1992)). */
 kl_status kl_reflect(kl_exec *ex, const kl_reflections *q, const kl_reflected *z, kl_err *err) KL_MUST_CHECK;
 

@@ -53,9 +53,13 @@ enum {
 #define IGNORED 0.2
 #define PARTED 0.3 /* of its gap: what the energy is uncertain by when a guard may go */
 #define FALLING 0.7 /* of the gap one sweep before: a gap that falls so fast is not known yet */
-/* of the wanted accuracy: what the kept state may cost where the energy is exact; measured values are off by
-   ten times as much */
+/* of the wanted accuracy: what the kept state may cost where the energy is exact */
 #define EXACT_KEPT 0.02
+/* The same, relative: the square root of the weight that such a state may lack. Values of operators of norm 1
+   are off by a tenth of that as a rule, and by no more than ten times the energy's accuracy. */
+#define EXACT_LACKS 20.0
+/* of the wanted accuracy: its residual at bonds beside the middle */
+#define EXACT_RESIDUAL 1.0
 /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe
    cannot tell how close */
 #define NEAR 3e-3
@@ -306,7 +310,8 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
     if (o->truncation > left * o->wanted)
         return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
     if (o->solver > left * exact) return KL_WAIT_SOLVER;
-    if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s))) return KL_WAIT_KEPT;
+    if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s)) || o->lacks > o->lacks_wanted)
+        return KL_WAIT_KEPT;
     return o->unresolved > exact ? KL_WAIT_GUARD : KL_WAIT_NOTHING;
 }
 
@@ -330,6 +335,8 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     o.solver = !(residual > 0) ? 0 : exact ? residual : residual * residual / divisor(s, o.gap);
     o.kept = b->kept > 0 ? b->kept : 0;
     o.kept_wanted = exact ? EXACT_KEPT * o.wanted : o.wanted;
+    o.lacks = exact ? b->discarded : 0;
+    o.lacks_wanted = pow(EXACT_LACKS * fmax(o.wanted / scale_of(s, b->energy[0]), 1e-12), 2);
     /* a state not told apart is known no better itself */
     o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved, 4 * rounding_of(s));
     /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. */
@@ -377,7 +384,8 @@ static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const
     const double most = 1.75, least = 1.1;
     const kl_dmrg_row *const b = &res->row[res->nrow - 1], *a = b;
     while (a > res->row && a->m >= b->m) a--;
-    const double error = fmax(now->truncation, now->kept * now->wanted / now->kept_wanted);
+    const double error = fmax(
+        now->truncation, now->wanted * fmax(now->kept / now->kept_wanted, now->lacks / now->lacks_wanted));
     if (res->nrow < 3 || !(error < INFINITY) || a->noise > 0 || a->m >= b->m || !same_kind(s, a, b))
         return most;
     if (!(lost(s, a) > lost(s, b)) || !(lost(s, b) > 0)) return most;
@@ -441,7 +449,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     double more = fmin(6, sqrt(GAP * s->unit.gap / g)); /* what lies close takes longer to part */
     /* the energy is exact already: the state is what these sweeps are for */
     if (k > last_noise && s->whole) {
-        next.tol = 0.01 * sqrt(g * wanted);
+        next.tol = fmin(0.01 * sqrt(g * wanted), EXACT_RESIDUAL * fmax(wanted, 1e-12 * scale));
         next.tol_rel = 0;
         more = 4;
     }

@@ -40,6 +40,8 @@ typedef struct kl_outlook {
        whole */
     double solver;
     double kept; /* <H> of the state at the end of the sweep, above the energy told */
+    /* where the energy is exact: the weight that its state is short of, and what that may be */
+    double lacks, lacks_wanted;
     /* what that may be: the wanted accuracy, and less where a sector is solved as a whole, whose values are
        meant to be exact */
     double kept_wanted;

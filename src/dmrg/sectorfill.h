@@ -4,7 +4,7 @@
 #define KL_SECTORFILL_H
 #include <stdint.h>
 
-/* Devices move what lies at even places in half the time and multiply in tiles of 16 rows and 32 columns, of
+/* Devices move what lies at even offsets in half the time and multiply in tiles of 16 rows and 32 columns, of
    which a sector of 246 states leaves as much unused as 10 more would take. So they keep sectors of even
    dimension, where they have KL_FULL_FROM states on average, and no more states in all than were asked for;
    and then, sectors of many states first, so many more as make these full: multiples of 8, 16 or 32, by size,

@@ -32,21 +32,25 @@ typedef struct spectrum {
 } spectrum;
 
 struct kl_spectra {
-    kl_exec *ex;
+    kl_exec *ranks; /* each has its own sectors, */
+    kl_exec *ex; /* on the executor as one of this rank alone */
     const kl_density *of;
     const kl_basis *mine;
     int singular;
     kl_leading lead; /* sectors by products */
     double *triangle; /* of those, with singular values: see kl_range_triangle */
-    double lost; /* |psi|^2 of what they leave out, summed over the states; negative: not known yet */
+    /* |psi|^2 of what they leave out, summed over the states; of this rank's; negative: not known yet */
+    double lost, lost_here;
     double *host; /* the wavefunctions, or density matrices */
     int *rows; /* [sectors] of the matrices */
     int64_t *off; /* [sectors] of the density matrices */
-    int64_t *place; /* [sectors] the same, -1 for sectors by products */
-    int64_t length; /* numbers of all density matrices */
-    int *order; /* [sectors] largest first */
-    int *dim; /* [sectors] their rows, in that order */
-    int64_t *at; /* [sectors] rows of the sectors before, in that order */
+    int64_t *place; /* [sectors] the same, -1 for sectors by products, and those of other ranks */
+    int64_t length; /* numbers of all density matrices of this rank */
+    int nown; /* sectors of this rank, */
+    int *order; /* [nown] largest first */
+    int *dim; /* [nown] their rows, in that order */
+    int64_t *at; /* [nown] rows of the sectors before, in that order */
+    int largest; /* rows, of any sector */
     int nthere; /* sectors, the largest, whose states the executor finds */
     kl_dptr rho; /* where their density matrices were, here */
     /* of the tridiagonal matrices, from `at` on, that the executor or LAPACK makes of density matrices */
@@ -169,7 +173,7 @@ out:
 static kl_status solve_reduced(kl_spectra *t, int nthread, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int nsec = t->mine->nsec;
+    const int nsec = t->nown;
     kl_divided *divided = NULL;
     const double **d = NULL, **e = NULL;
     int *n = NULL, *sec = NULL, count = 0;
@@ -272,6 +276,8 @@ static int by_size(const void *pa, const void *pb)
     return a->dim != b->dim ? b->dim - a->dim : a->sec - b->sec;
 }
 
+static int is_own(const kl_spectra *t, int c) { return t->lead.owner[c] == kl_ranks_mine(t->ranks); }
+
 /* Sectors by size, and room for what is found in them. */
 static kl_status lay_out(kl_spectra *t, kl_err *err)
 {
@@ -289,15 +295,17 @@ static kl_status lay_out(kl_spectra *t, kl_err *err)
     KL_TRY(kl_alloc(&t->error, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&t->status, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) {
-        const int part = t->lead.part[c];
-        t->rows[c] = part < 0 ? t->mine->dim[c] : t->lead.range.part[part].width;
-        size[c] = (sized){t->rows[c], c};
+        const int own = is_own(t, c);
+        t->rows[c] = t->lead.way[c].products ? t->lead.way[c].width : t->mine->dim[c];
+        if (t->rows[c] > t->largest) t->largest = t->rows[c];
         t->off[c] = t->length;
-        t->place[c] = part < 0 ? t->length : -1;
+        t->place[c] = own && t->lead.part[c] < 0 ? t->length : -1;
+        if (!own) continue;
+        size[t->nown++] = (sized){t->rows[c], c};
         t->length += (int64_t)t->rows[c] * t->rows[c];
     }
-    qsort(size, (size_t)n, sizeof *size, by_size);
-    for (int c = 0; c < n; c++) {
+    qsort(size, (size_t)t->nown, sizeof *size, by_size);
+    for (int c = 0; c < t->nown; c++) {
         t->order[c] = size[c].sec;
         t->dim[c] = size[c].dim;
         t->at[c] = c > 0 ? t->at[c - 1] + size[c - 1].dim : 0;
@@ -313,11 +321,11 @@ static kl_status prepare(kl_spectra *t, double noise, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = t->ex;
-    const int n = t->mine->nsec, products = t->lead.npart > 0;
+    const int n = t->nown, products = t->lead.npart > 0;
     if (products) KL_TRY(kl_range_find(&t->lead.range, err));
     if (products && t->singular) {
         /* what is lost is so little then that a difference of norms would be rounding */
-        KL_TRY(kl_range_lost(&t->lead.range, &t->lost, err));
+        KL_TRY(kl_range_lost(&t->lead.range, &t->lost_here, err));
         KL_TRY(kl_realloc(&t->triangle, t->lead.range.ngram, KL_MEM_WORK, err));
         KL_TRY(kl_range_triangle(&t->lead.range, t->triangle, err));
     }
@@ -333,13 +341,14 @@ static kl_status prepare(kl_spectra *t, double noise, kl_err *err)
     t->nthere = kl_eigen_share_next(ex, t->dim, n); /* only small density matrices come to the host */
     KL_TRY(ex->vt.alloc(ex, t->length, &t->rho, err));
     kl_density exact = *t->of;
-    if (products) {
+    if (products || kl_ranks_size(t->ranks) > 1) {
         exact.place = t->place;
         exact.nplace = t->length;
-        KL_TRY(kl_range_gram(&t->lead.range, t->of->nstate, t->off, t->lead.sec, t->length, t->rho, err));
     }
+    if (products)
+        KL_TRY(kl_range_gram(&t->lead.range, t->of->nstate, t->off, t->lead.sec, t->length, t->rho, err));
     KL_TRY(kl_density_make(ex, &exact, t->rho, err));
-    if (noise > 0) KL_TRY(kl_density_add_noise(ex, t->of, noise, t->rho, err));
+    if (noise > 0) KL_TRY(kl_density_add_noise(t->ranks, &exact, noise, t->rho, err));
     KL_TRY(fetch(t, t->nthere, n, err));
     if (t->nthere == 0) ex->vt.release(ex, &t->rho);
 out:
@@ -351,7 +360,7 @@ static kl_status decompose_all(kl_spectra *t, kl_err *err)
 {
     enum { WORTH_THREADS = 24 }; /* rows of the largest matrix */
     kl_status st = KL_OK;
-    const int n = t->mine->nsec, asked = t->nthere;
+    const int n = t->nown, asked = t->nthere;
     const int nthread = kl_spectra_largest(t) < WORTH_THREADS ? 1 : t->ex->nthread;
     kl_par_for(asked > 0 ? kl_eigen_threads(t->ex) : nthread, n - asked + (asked > 0), one_task, t);
     if (t->status_there == KL_ENOMEM || t->status_there == KL_EABSENT) {
@@ -362,7 +371,8 @@ static kl_status decompose_all(kl_spectra *t, kl_err *err)
         st = kl_fail(err, t->status_there, "%s", t->error_there.text);
         goto out;
     }
-    for (int c = 0; c < n; c++) {
+    for (int i = 0; i < n; i++) {
+        const int c = t->order[i];
         if (t->status[c] == KL_OK) continue;
         st = kl_fail(err, t->status[c], "%s", t->error[c].text);
         goto out;
@@ -378,11 +388,12 @@ kl_status kl_spectra_create(kl_exec *ex, const kl_density *d, const kl_leading_o
     kl_status st = KL_OK;
     kl_spectra *t = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_WORK, err));
-    t->ex = ex;
+    t->ranks = ex;
+    t->ex = kl_share_alone(ex);
     t->of = d;
     t->mine = kl_density_mine(d);
     t->singular = o->precise;
-    t->lost = -1;
+    t->lost = t->lost_here = -1;
     KL_TRY(kl_leading_choose(ex, d, o, &t->lead, err));
     KL_TRY(lay_out(t, err));
     KL_TRY(prepare(t, noise, err));
@@ -421,27 +432,13 @@ void kl_spectra_destroy(kl_spectra **s)
     kl_free(s);
 }
 
-int kl_spectra_largest(const kl_spectra *t) { return t->mine->nsec ? t->dim[0] : 0; }
+int kl_spectra_largest(const kl_spectra *t) { return t->largest; }
 
-int kl_spectra_tried(const kl_spectra *t)
-{
-    int count = 0;
-    for (int i = 0; i < t->lead.npart; i++) count += t->lead.range.part[i].mode == KL_RANGE_TRIED;
-    return count;
-}
+int kl_spectra_tried(const kl_spectra *t) { return kl_leading_tried(&t->lead); }
 
 int kl_spectra_narrow(const kl_spectra *t, const int *kept, int *least)
 {
-    int narrow = 0;
-    for (int i = 0; i < t->lead.npart; i++) {
-        const kl_range_part *const p = &t->lead.range.part[i];
-        const int c = t->lead.sec[i];
-        int next;
-        if (p->mode != KL_RANGE_TRIED || !kl_sector_narrow(p->width, kept[c], &next)) continue;
-        least[c] = next;
-        narrow = 1;
-    }
-    return narrow;
+    return kl_leading_narrow(&t->lead, kept, least);
 }
 
 /* Weight of what products leave out, of `seen` in all: a difference of norms where that is not rounding. */
@@ -451,15 +448,39 @@ static kl_status lost_weight(kl_spectra *t, double seen, double *lost, kl_err *e
     const int64_t n = t->of->wave.layout->n * t->of->nstate;
     double all = 0;
     *lost = 0;
-    if (t->lead.npart == 0) goto out;
-    if (t->lost < 0) {
+    if (t->lead.nproducts == 0) goto out;
+    if (!t->singular) {
         t->ex->vt.dots(t->ex, n, 1, t->of->wave.psi, n, t->of->wave.psi, &all);
         *lost = all / t->of->nstate - seen;
         if (*lost > SURE_DIFFERENCE * seen) goto out;
-        KL_TRY(kl_range_lost(&t->lead.range, &t->lost, err));
+    }
+    if (t->lost < 0) {
+        if (t->lead.npart == 0) t->lost_here = 0;
+        if (t->lost_here < 0) KL_TRY(kl_range_lost(&t->lead.range, &t->lost_here, err));
+        t->lost = t->lost_here;
+        kl_ranks_sum(t->ranks, 1, &t->lost);
     }
     *lost = t->singular ? t->lost : t->lost / t->of->nstate;
 out:
+    return st;
+}
+
+/* All ranks get the weights of all sectors. */
+static kl_status share_weights(kl_spectra *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = t->mine->nsec;
+    kl_share_list *list = NULL;
+    if (kl_ranks_size(t->ranks) == 1) return KL_OK;
+    KL_TRY(kl_alloc(&list, n, KL_MEM_WORK, err));
+    for (int c = 0; c < n; c++) list[c] = (kl_share_list){t->lead.owner[c], t->sp[c].n, t->sp[c].w};
+    st = kl_share_lists(t->ranks, n, list, err);
+    for (int c = 0; c < n; c++) {
+        t->sp[c].n = list[c].count;
+        t->sp[c].w = list[c].number;
+    }
+out:
+    kl_free(&list);
     return st;
 }
 
@@ -468,6 +489,7 @@ kl_status kl_spectra_weights(kl_spectra *t, kl_weight **w, int64_t *n, double *u
     kl_status st = KL_OK;
     int64_t count = 0;
     double sum = 0, lost = 0;
+    KL_TRY(share_weights(t, err));
     for (int c = 0; c < t->mine->nsec; c++) count += t->sp[c].n;
     KL_TRY(kl_realloc(w, count, KL_MEM_WORK, err));
     *n = 0;
@@ -565,6 +587,10 @@ static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int
     for (int64_t i = 0; i < nw; i++) {
         if (!w[i].keep) continue;
         const spectrum *const sp = &t->sp[w[i].sec];
+        if (!is_own(t, w[i].sec)) {
+            at += t->rows[w[i].sec];
+            continue;
+        }
         columns *const last = nrun > 0 ? &run[nrun - 1] : NULL;
         if (last && last->sp == sp && last->first + last->count == w[i].column &&
             (there(sp) || last->count < TOGETHER))
@@ -612,8 +638,9 @@ static kl_status expand(const kl_spectra *t, const kl_isometry *iso, int64_t nre
     for (int k = 0; k < iso->basis.nsec; k++) {
         const int c = iso->sec[k], part = t->lead.part[c];
         const int64_t n = (int64_t)t->rows[c] * iso->basis.dim[k];
-        if (part < 0) t->ex->vt.copy(t->ex, n, kl_dptr_at(reduced, at), kl_dptr_at(data, iso->off[k]));
-        else {
+        if (part < 0 && is_own(t, c))
+            t->ex->vt.copy(t->ex, n, kl_dptr_at(reduced, at), kl_dptr_at(data, iso->off[k]));
+        if (part >= 0) {
             count[part] = iso->basis.dim[k];
             from[part] = at;
             to[part] = iso->off[k];
@@ -629,17 +656,40 @@ out:
     return st;
 }
 
+/* All ranks get the states of all sectors. */
+static kl_status share_states(const kl_spectra *t, const kl_isometry *iso, kl_dptr data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = iso->basis.nsec;
+    kl_share_piece *piece = NULL;
+    KL_TRY(kl_alloc(&piece, n, KL_MEM_WORK, err));
+    for (int k = 0; k < n; k++) {
+        const int c = iso->sec[k];
+        piece[k] =
+            (kl_share_piece){t->lead.owner[c], iso->off[k], (int64_t)t->mine->dim[c] * iso->basis.dim[k]};
+    }
+    KL_TRY(kl_share_exchange_there(t->ranks, n, piece, data, err));
+out:
+    kl_free(&piece);
+    return st;
+}
+
 kl_status kl_spectra_states(const kl_spectra *t, const kl_weight *w, int64_t nw, const kl_isometry *iso,
                             kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dptr reduced = {0};
     int64_t nreduced = 0;
-    if (t->lead.npart == 0) return gather(t, w, nw, iso->basis.total, iso->ndata, data, err);
+    if (t->lead.nproducts == 0) {
+        KL_TRY(gather(t, w, nw, iso->basis.total, iso->ndata, data, err));
+        KL_TRY(share_states(t, iso, data, err));
+        goto out;
+    }
     for (int k = 0; k < iso->basis.nsec; k++) nreduced += (int64_t)t->rows[iso->sec[k]] * iso->basis.dim[k];
     KL_TRY(t->ex->vt.alloc(t->ex, nreduced, &reduced, err));
     KL_TRY(gather(t, w, nw, iso->basis.total, nreduced, reduced, err));
     KL_TRY(expand(t, iso, nreduced, reduced, data, err));
+    KL_TRY(share_states(t, iso, data, err));
 out:
     t->ex->vt.release(t->ex, &reduced);
     return st;

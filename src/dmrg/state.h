@@ -17,6 +17,7 @@ typedef struct kl_isometry {
     int64_t *off;          /* [basis.nsec] of the matrix in data */
     int64_t ndata;
     double *data;          /* NULL where the numbers lie with an executor */
+    int away;              /* 1: there each rank has its part of them: kl_share_put_away */
 } kl_isometry;
 
 #define KL_MAX_STATE 16 /* states that one run averages over, guards included */

@@ -358,8 +358,36 @@ static kl_status apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_d
     return KL_OK;
 }
 
+/* x is this rank's part, and comes together before; y is its part. */
+static kl_status apply_spread(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                              kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_superblock *const s = h->self;
+    for (int v = 0; v < nvec; v++) {
+        KL_TRY(kl_ranks_gather(h->ex, h->begin, kl_dptr_at(x, v * ldx), s->whole, err));
+        KL_TRY(h->ex->vt.batch_apply(h->ex, &s->batch, s->whole, kl_dptr_at(y, v * ldy), err));
+    }
+out:
+    return st;
+}
+
+/* The list is prepared with parts: vectors are spread as its outputs are. */
+static kl_status spread_vectors(kl_superblock *s, kl_err *err)
+{
+    const int64_t *const begin = kl_share_begin(&s->batch);
+    if (begin == NULL) return KL_OK;
+    const int me = kl_ranks_mine(s->ex);
+    s->op.begin = begin;
+    s->op.n = begin[me + 1] - begin[me];
+    s->op.ex = kl_share_solver(s->ex);
+    s->op.apply = apply_spread;
+    s->op.diagonal = kl_dptr_at(s->diagonal, begin[me]);
+    return s->ex->vt.alloc(s->ex, s->layout.n, &s->whole, err);
+}
+
 kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target,
-                               kl_superblock **out, kl_err *err)
+                               int spread, kl_superblock **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
@@ -369,10 +397,12 @@ kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop
                             &s->layout, err));
     KL_TRY(kl_superblock_records(left, right, &s->layout, &s->batch, err));
     s->batch.lasting = 1;
+    s->batch.parts = spread && ex->ranks != NULL;
     KL_TRY(kl_batch_close(&s->batch, err));
     KL_TRY(ex->vt.batch_prepare(ex, &s->batch, err));
     KL_TRY(make_diagonal(s, left, right, err));
     s->op = (kl_linop){.n = s->layout.n, .ex = ex, .self = s, .apply = apply, .diagonal = s->diagonal};
+    KL_TRY(spread_vectors(s, err));
 out:
     if (st != KL_OK) kl_superblock_destroy(&s);
     *out = s;
@@ -385,6 +415,7 @@ void kl_superblock_destroy(kl_superblock **ps)
     if (!s) return;
     s->ex->vt.batch_release(s->ex, &s->batch);
     s->ex->vt.release(s->ex, &s->diagonal);
+    s->ex->vt.release(s->ex, &s->whole);
     kl_batch_clear(&s->batch);
     kl_layout_clear(&s->layout);
     kl_free(ps);

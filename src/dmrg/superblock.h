@@ -4,6 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SUPERBLOCK_H
 #define KL_SUPERBLOCK_H
+#include "comm/share.h"
 #include "dmrg/block.h"
 #include "solve/linop.h"
 
@@ -34,11 +35,13 @@ typedef struct kl_superblock {
     kl_linop op;
     kl_dptr diagonal;
     kl_exec *ex;
+    kl_dptr whole; /* of a vector that ranks share */
 } kl_superblock;
 
-/* left and right: the operators of one cut on its two sides. They and their bases must live as long. */
+/* left and right: the operators of one cut on its two sides. They and their bases must live as long. spread:
+   1: where ranks share the list and it is worth it, op is for vectors that are spread over them: op.begin. */
 kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target,
-                               kl_superblock **out, kl_err *err) KL_MUST_CHECK;
+                               int spread, kl_superblock **out, kl_err *err) KL_MUST_CHECK;
 void kl_superblock_destroy(kl_superblock **s);
 
 /* Only the records, nothing allocated on the executor or run: for plans. */

@@ -82,7 +82,7 @@ static double *block_data(kl_tensor *s, const block_index *x, int left, int stat
     return i >= 0 ? s->data + s->block[i].at : NULL;
 }
 
-/* Makes the blocks whose place is marked by 0, full of zeros. The right bond has their sectors. */
+/* Makes the blocks whose index is marked by 0, full of zeros. The right bond has their sectors. */
 static kl_status make_blocks(kl_tensors *t, int p, block_index *x, kl_err *err)
 {
     kl_status st = KL_OK;

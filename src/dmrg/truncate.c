@@ -90,6 +90,12 @@ typedef struct attempt {
     int64_t n;
 } attempt;
 
+/* Products hold three long arrays at a time, density matrices one. */
+static int may_try_exactly(const attempt *a)
+{
+    return a->ex->space == KL_SPACE_DEVICE && a->way != KL_TRUNCATION_EXACT && a->o->noise == 0;
+}
+
 /* Weights, and which of them stay; *again: 1 where more columns have to be tried in some sectors. */
 static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *err)
 {
@@ -115,7 +121,9 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
                            .full = full};
     memset(a->dim, 0, (size_t)nsec * sizeof *a->dim);
     kl_spectra_destroy(&a->spectra);
-    KL_TRY(kl_spectra_create(a->ex, a->d, &lead, o->noise, &a->spectra, err));
+    st = kl_spectra_create(a->ex, a->d, &lead, o->noise, &a->spectra, err);
+    if (may_try_exactly(a) && kl_ranks_any(a->ex, st == KL_ENOMEM)) st = KL_ENOMEM; /* all of them do, then */
+    if (st != KL_OK) goto out;
     KL_TRY(kl_spectra_weights(a->spectra, &a->w, &a->n, &wanted.unseen, err));
     info->ntried = kl_spectra_tried(a->spectra);
     if (info->ntried > 0) wanted.cluster = NEARLY_EQUAL;
@@ -142,8 +150,8 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     KL_TRY(kl_alloc(&a.least, nsec, KL_MEM_WORK, err));
     for (int again = 1; again;) {
         st = try_once(&a, info, &again, err);
-        if (st == KL_ENOMEM && ex->space == KL_SPACE_DEVICE && a.way != KL_TRUNCATION_EXACT) {
-            a.way = KL_TRUNCATION_EXACT; /* products hold three long arrays at a time, density matrices one */
+        if (st == KL_ENOMEM && may_try_exactly(&a)) {
+            a.way = KL_TRUNCATION_EXACT;
             st = KL_OK;
             again = 1;
         }

@@ -1,6 +1,6 @@
 /* Basis of exact diagonalization on two halves.
    1. Halves are chosen by what their states add up to; 2. their states enumerated, charge by charge; 3. a
-      state of the whole is a place in a block of two sectors.
+      state of the whole is an element of a block of two sectors.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/bipartition.h"
 #include "base/mem.h"
@@ -338,7 +338,7 @@ void kl_bipartition_destroy(kl_bipartition **p)
     kl_free(p);
 }
 
-/* Place of a code in its sector, -1: none. */
+/* Index of a code in its sector, -1: none. */
 static int64_t code_find(const kl_half *h, int sec, uint64_t code)
 {
     int64_t lo = h->begin[sec], hi = h->begin[sec + 1] - 1;

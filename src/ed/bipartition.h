@@ -25,7 +25,7 @@ typedef struct kl_half {
 
 /* Digits d[npos] of a code. */
 void kl_half_digits(const kl_half *h, uint64_t code, int *d);
-/* Number of a sector by its charge; place of a code in its sector, where it is probably close behind `near`.
+/* Number of a sector by its charge; index of a code in its sector, where it is probably close behind `near`.
    -1: none. */
 int kl_half_sector(const kl_half *h, kl_qn q);
 int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near);
@@ -72,10 +72,10 @@ kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartit
                                 kl_bipartition **out, kl_err *err) KL_MUST_CHECK;
 void kl_bipartition_destroy(kl_bipartition **h);
 
-/* Place in a vector of the product state with local states state[nsite] by position, -1 when it is of another
+/* Index in a vector of the product state with local states state[nsite] by position, -1 when it is of another
    sector. *sign (NULL allowed): this basis state is sign times the one of the physical mode order. */
 int64_t kl_bipartition_rank(const kl_bipartition *h, const int *state, int *sign);
-/* The inverse; 0 at places that no state has (ends of last tiles). */
+/* The inverse; 0 at elements that are no state (ends of last tiles). */
 int kl_bipartition_unrank(const kl_bipartition *h, int64_t index, int *state);
 
 /* c times an operator on one site, between two sectors of the same sites in the same form. */
@@ -87,7 +87,7 @@ typedef struct kl_bipartition_op {
     double c;
 } kl_bipartition_op;
 
-/* y[i] += <i| op |x> for the places i of `to` in [begin, end), x of `from`. state: room for nsite numbers.
+/* y[i] += <i| op |x> for the elements i of `to` in [begin, end), x of `from`. state: room for nsite numbers.
    Host arrays. */
 void kl_bipartition_act(const kl_bipartition_op *op, int64_t begin, int64_t end, const double *x, double *y,
                         int *state);

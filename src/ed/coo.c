@@ -82,8 +82,8 @@ out:
     return st;
 }
 
-/* Rows together (a counting sort keeps the order of pushes, which is that of the columns), equal places added
-   in that order; small remnants of cancellation dropped. */
+/* Rows together (a counting sort keeps the order of pushes, which is that of the columns), equal indices
+   added in that order; small remnants of cancellation dropped. */
 kl_status kl_coo_close(kl_coo *c, int64_t nrow, kl_err *err)
 {
     kl_status st = KL_OK;

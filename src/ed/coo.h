@@ -26,10 +26,10 @@ typedef struct kl_coo_strings {
     int partner_odd;     /* 1: the other side's strings are fermionic */
 } kl_coo_strings;
 
-/* Adds them column by column, so that rows come out ascending. d: room for digits, near: for n places. */
+/* Adds them column by column, so that rows come out ascending. d: room for digits, near: for n indices. */
 kl_status kl_coo_add(kl_coo *out, const kl_model *m, const kl_coo_strings *strings, int *d, int64_t *near,
                      kl_err *err) KL_MUST_CHECK;
-/* Rows together, equal places added up; small remnants of cancellation dropped. */
+/* Rows together, entries of equal indices added up; small remnants of cancellation dropped. */
 kl_status kl_coo_close(kl_coo *c, int64_t nrow, kl_err *err) KL_MUST_CHECK;
 /* From closed elements; diagonal, if not NULL, takes the diagonal ones. *out stays NULL when there are
    none. */

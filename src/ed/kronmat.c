@@ -1,6 +1,6 @@
 /* A sum of Kronecker products as a sparse matrix, row by row: the row of (l, r) is the diagonal, row l of a,
-   row r of b, and the products of two rows for each cross term; places that meet are added. Every row is made
-   twice, to be counted and to be stored, so that nothing is moved.
+   row r of b, and the products of two rows for each cross term; entries that meet are added. Every row is
+   made twice, to be counted and to be stored, so that nothing is moved.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/kronmat.h"
 #include "base/mem.h"
@@ -114,7 +114,7 @@ static int64_t longest_row(const kl_kron_op *o)
     return most;
 }
 
-/* Bytes that the matrix would take, about: equal places are counted apart. */
+/* Bytes that the matrix would take, about: entries of equal indices are counted apart. */
 static double matrix_bytes(const kl_kron *k)
 {
     double nnz = (double)k->n;

@@ -6,9 +6,9 @@
 #include "exec/kron.h"
 #include "sparse/spmat.h"
 
-/* CSR matrix of the rows from begin to end, of k->n columns; places of no state (ends of last tiles) have
-   their diagonal alone. ENOMEM, before anything is allocated, when it would take more than `most` bytes (0:
-   no limit); EINPUT beyond 2^32 columns. */
+/* CSR matrix of the rows from begin to end, of k->n columns; elements that are no state (ends of last tiles)
+   have their diagonal alone. ENOMEM, before anything is allocated, when it would take more than `most` bytes
+   (0: no limit); EINPUT beyond 2^32 columns. */
 kl_status kl_kron_matrix(const kl_kron *k, int64_t begin, int64_t end, int nthread, double most,
                          kl_spmat **out, kl_err *err) KL_MUST_CHECK;
 

@@ -157,7 +157,7 @@ out:
     return st;
 }
 
-/* Rows low to high of a, columns by their place in list[n]. */
+/* Rows low to high of a, columns by their index in list[n]. */
 static kl_status cut_rows(const kl_kron_op *a, int64_t low, int64_t high, const uint32_t *list, int64_t n,
                           kl_kron_op **out, kl_err *err)
 {

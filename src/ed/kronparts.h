@@ -16,7 +16,7 @@ static inline int64_t kl_kronborder_in(const kl_kronborder *b, int64_t block, in
     return b->block > block ? all : b->block == block ? b->at : 0;
 }
 
-/* Of the place of a tile's border in a vector. */
+/* Of the index of a tile's border in a vector. */
 kl_kronborder kl_kronparts_tile(const kl_kron *k, int64_t place);
 /* npiece + 1 borders of nearly equal work between rows. */
 void kl_kronparts_rows(const kl_kron *k, int npiece, kl_kronborder *out);

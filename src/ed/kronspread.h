@@ -10,7 +10,7 @@
 
 typedef struct kl_kronspread kl_kronspread;
 
-/* Which tiles a rank has: begin[ranks + 1], places in a whole vector. */
+/* Which tiles a rank has: begin[ranks + 1], indices in a whole vector. */
 kl_status kl_kronspread_borders(const kl_kron *k, const kl_exec *ex, int64_t **begin,
                                 kl_err *err) KL_MUST_CHECK;
 

@@ -9,13 +9,17 @@
 /* V is cut into belts of columns whose width is a constant of the kernel, so that a thread's sums are
    registers. */
 enum { KL_BELT = 32 /* columns at most */ };
-#define KL_BELTS(F)                                                                                        \
-    F(1)                                                                                                   \
-    F(2)                                                                                                   \
-    F(3)                                                                                                   \
-    F(4)                                                                                                   \
-    F(5) F(6) F(7) F(8) F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) \
-        F(23) F(24) F(25) F(26) F(27) F(28) F(29) F(30) F(31) F(32)
+#define KL_BELTS(F)                                                                                      \
+    F(1)                                                                                                 \
+    F(2)                                                                                                 \
+    F(3)                                                                                                 \
+    F(4)                                                                                                 \
+    F(5)                                                                                                 \
+    F(6)                                                                                                 \
+    F(7)                                                                                                 \
+    F(8)                                                                                                 \
+    F(9) F(10) F(11) F(12) F(13) F(14) F(15) F(16) F(17) F(18) F(19) F(20) F(21) F(22) F(23) F(24) F(25) \
+        F(26) F(27) F(28) F(29) F(30) F(31) F(32)
 
 /* Columns of the first belt of the `left` that are left: all of nearly one width. */
 static inline int kl_belt(int left, int widest)
@@ -31,7 +35,7 @@ static inline int kl_belt(int left, int widest)
    operation, and few change when V gets one column more. Beside that, what a pass read last is still there
    when the next one begins, if that begins where the other ended. So V y goes back when the pass before went
    forth, and forth when it went back: bits do not depend on it. V^T x goes forth, for its sums do, and
-   alternates with V y in Gram-Schmidt; only narrow ones by regions go back as well (tall_offload.c). */
+   alternates with V y in Gram-Schmidt; only narrow ones by regions go back as well (offload/tall.c). */
 enum { KL_SHARES = 64, KL_STRETCH = 512 };
 static inline int kl_share_to_keep(int64_t l2_bytes, int64_t n, int64_t nvec)
 {

@@ -73,6 +73,14 @@ typedef struct kl_batch_plan {
     const char *kernel; /* which kernel does the products */
 } kl_batch_plan;
 
+/* Numbers in an executor's memory that go to another rank's, or come from there. */
+typedef struct kl_ranks_part {
+    int peer, send;
+    kl_dptr at;
+    int64_t n;
+} kl_ranks_part;
+enum { KL_LINK_NAME = 128, KL_NLINK = 8 }; /* bytes of a name; exchanges under way at most */
+
 /* Operations that an executor can be asked about before anything runs. ORDER KL_OP: op_name in exec.c */
 typedef enum kl_op {
     KL_OP_COPY,
@@ -187,6 +195,14 @@ typedef struct kl_vtable {
     void (*rows_release)(kl_exec *ex, kl_rows *r);
     kl_status (*rows_take)(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr buffer, kl_err *err);
     kl_status (*rows_add)(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
+    /* NULL, or devices of several ranks reach each other: the name of a link, which one rank makes up and all
+       have to know, and the link, opened by all together. */
+    kl_status (*link_name)(kl_exec *ex, char name[KL_LINK_NAME], kl_err *err);
+    kl_status (*link_open)(kl_exec *ex, int rank, int size, const char name[KL_LINK_NAME], kl_err *err);
+    /* All parts at once, after what the executor was asked for until now; what it is asked for from join on
+       comes after them. */
+    kl_status (*link_start)(kl_exec *ex, int npart, const kl_ranks_part *part, int *ticket, kl_err *err);
+    void (*link_join)(kl_exec *ex, int ticket);
     /* how a prepared list is run */
     void (*batch_explain)(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan);
     /* bytes that alloc can still give, about; INT64_MAX: not known */
@@ -213,19 +229,26 @@ struct kl_exec {
     char chosen[200]; /* why --exec auto took it; "" where it was asked for */
     kl_vtable vt;
     void *self;
-    kl_ranks *ranks; /* NULL: vectors are whole; else those of solvers are spread, and sums go over ranks */
+    kl_ranks *ranks; /* NULL: this process works by itself; else with others, see ranks.h and share.h */
     kl_eigen_cost eigen;
     const kl_baselines *baselines; /* what it is compared with; NULL: nothing */
 };
 
+/* Which device of a kind. */
+typedef struct kl_device_choice {
+    int number; /* from 0; -1: the first that is visible (OpenMP: its default) */
+    int in_turn; /* 1: of how many there are, modulo that: ranks of one machine take turns */
+} kl_device_choice;
+#define KL_ANY_DEVICE ((kl_device_choice){.number = -1})
+
 /* nthread threads of this machine. */
 kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err) KL_MUST_CHECK;
-/* OpenMP target regions on the default device; EABSENT when they are not built in, or would run on the host.
-   plain: 1 takes the kernels that every target has, also where there are better ones. */
-kl_status kl_exec_open_offload(int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
-/* CUDA on the first GPU that is visible, by the module libkronlat-cuda.so; EABSENT when there is no module,
-   driver or GPU. */
-kl_status kl_exec_open_cuda(kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* OpenMP target regions; EABSENT when they are not built in, or would run on the host. plain: 1 takes the
+   kernels that every target has, also where there are better ones. */
+kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out, kl_err *err) KL_MUST_CHECK;
+/* CUDA, by the module libkronlat-cuda.so; EABSENT when there is no module, driver or GPU. Of both: EINPUT
+   when there is no such device. */
+kl_status kl_exec_open_cuda(kl_device_choice which, kl_exec **out, kl_err *err) KL_MUST_CHECK;
 void kl_exec_close(kl_exec **ex);
 
 /* New memory that holds n numbers of the host. */

@@ -216,7 +216,7 @@ int kl_checked_hold(const char *path)
         if (!bad && fstat(fd, &mine) == 0 && stat(path, &there) == 0 && mine.st_dev == there.st_dev &&
             mine.st_ino == there.st_ino)
             return fd;
-        close(fd); /* who had it before has put another file in its place: that one is to be locked */
+        close(fd); /* who had it before has replaced it by another file: that one is to be locked */
         if (bad) return -1;
     }
 }

@@ -18,10 +18,10 @@ typedef struct kl_checked {
 } kl_checked;
 
 /* Opens a temporary file for path (atomicfile.h) and asks the disk for so many bytes, an upper bound. EINPUT
-   for what is no ordinary file, EIO for a place that refuses. */
+   for what is no ordinary file, EIO for a folder that refuses. */
 kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err) KL_MUST_CHECK;
 
-/* Ends what create began. The file takes the place of path if nothing failed, neither in f->out nor elsewhere
+/* Ends what create began. The file replaces path if nothing failed, neither in f->out nor elsewhere
    (`written`, which is then returned); otherwise path is as it was: EIO. */
 kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err) KL_MUST_CHECK;
 

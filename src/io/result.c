@@ -202,7 +202,7 @@ void kl_result_drop_charge(kl_result *r, int c)
 
 /* ---------------------------------------------------------------- writing a file */
 
-/* Which places of an array terms use, where it is not all. */
+/* Which entries of an array terms use, where it is not all. */
 static void put_places(kl_h5_out *w, const kl_result *r)
 {
     const hid_t group = kl_h5_put_group(w, w->file, "parameter_places");
@@ -420,7 +420,7 @@ out:
     return st;
 }
 
-/* Version 0.1.0 knew of none: then all places are used. */
+/* Version 0.1.0 knew of none: then all entries are used. */
 static kl_status get_places(const kl_h5_in *in, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -77,6 +77,11 @@ kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *
             "%.300s: kronlat %.40s told models apart by their text, so that today's %s may be another "
             "one (show and plot read the file, and dmrg can --start from a state in it)",
             path, r->program, m->name);
+    if (r->model_hash != m->hash && strcmp(m->source, "FCIDUMP") == 0)
+        return kl_fail(err, KL_EINPUT,
+                       "%.300s: was made from other integrals than those of %.300s (fingerprint %016llx, now "
+                       "%016llx)",
+                       path, lat->spec, (unsigned long long)r->model_hash, (unsigned long long)m->hash);
     if (r->model_hash != m->hash && !r->hash_of_text)
         return kl_fail(err, KL_EINPUT,
                        "%.300s: was made with another version of model %s (fingerprint %016llx, now %016llx)",

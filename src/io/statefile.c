@@ -347,7 +347,8 @@ static kl_status get_tables(const kl_h5_in *in, hid_t group, const kl_state *s, 
     kl_status st = KL_OK;
     int rank;
     int64_t ndata, data_shape[KL_H5_MAX_RANK], site_shape[2] = {s->nsite, SITE_NCOLUMN},
-                                  enlarged_shape[2] = {-1, t->width}, kept_shape[2] = {-1, t->width};
+                                               enlarged_shape[2] = {-1, t->width},
+                                               kept_shape[2] = {-1, t->width};
     KL_TRY(kl_h5_get_array(in, group, "sites", H5T_NATIVE_INT64, 2, site_shape, KL_MEM_MISC,
                            (void **)&t->site, err));
     KL_TRY(kl_h5_get_array(in, group, "enlarged_charge", H5T_NATIVE_INT32, 2, enlarged_shape, KL_MEM_MISC,

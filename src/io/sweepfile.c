@@ -20,7 +20,7 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     double energy[KL_MAX_STATE];
 } sweep_record;
 
-/* The compound type with nstate energies; in_memory keeps the record's own places, on disk it is packed. */
+/* The compound type with nstate energies; in_memory keeps the record's own offsets, on disk it is packed. */
 static hid_t sweep_type(int nstate, int in_memory)
 {
     static const struct {

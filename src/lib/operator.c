@@ -1,4 +1,4 @@
-/* y = H x on a caller's vectors: see kronlat.h. The executor's vectors have places that are no states; the
+/* y = H x on a caller's vectors: see kronlat.h. The executor's vectors have elements that are no states; the
    product form of electrons and determinants have an order of modes of their own; callers see neither.
    SPDX-License-Identifier: Apache-2.0 */
 #include "lib/handles.h"
@@ -24,7 +24,7 @@ struct kronlat_operator {
     kl_dptr x, y;
 };
 
-/* ---------------------------------------------------------------- places */
+/* ---------------------------------------------------------------- indices */
 
 void kl_places_clear(kl_places *p)
 {
@@ -183,7 +183,7 @@ int kronlat_operator_position(const kronlat_operator *op, int site)
     return op->ci != NULL ? site : op->scene->t->lat->position[site];
 }
 
-/* One vector: out to the executor's places and back, and from the sector's own unit to the model's. */
+/* One vector: out to the executor's order and back, and from the sector's own unit to the model's. */
 static kl_status apply_one(kronlat_operator *op, const double *x, double *y, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -251,7 +251,7 @@ out:
     return kl_visit_end(v, st, &err, error);
 }
 
-/* Place in the executor's vectors of a state of a lattice. */
+/* Index in the executor's vectors of a state of a lattice. */
 static int64_t find_place(const kronlat_operator *op, const int *state)
 {
     const kl_lattice *const lat = op->scene->t->lat;

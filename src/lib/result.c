@@ -104,7 +104,7 @@ out:
     return st;
 }
 
-/* Places of the sites, and the values of parameters and charges. */
+/* Coordinates of the sites, and the values of parameters and charges. */
 static kl_status add_system(kronlat_result *r, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -175,7 +175,8 @@ static kl_status dmrg(kronlat_problem *p, const kronlat_result *start, kronlat_r
     x.path = path_of(p, x.t->o);
     KL_TRY(kl_dmrgrun_go(&x, &state, err));
     kl_err why;
-    const kl_status written = x.path != NULL ? kl_result_write(x.path, x.r, state, &why) : KL_OK;
+    const int writes = x.path != NULL && kl_ranks_first(x.t->ex);
+    const kl_status written = writes ? kl_result_write(x.path, x.r, state, &why) : KL_OK;
     const int stopped = !x.r->finished;
     KL_TRY(kl_handle_result("dmrg", p->scene, &x.r, &state, NULL, out, err));
     (*out)->kept = x.pace.kept;
@@ -286,8 +287,9 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
     KL_TRY(kl_cirun_go(&x, err));
     kl_err why;
     const int stopped = x.record.r.stopped;
-    const kl_status written =
-        x.path != NULL && !stopped ? kl_cifile_write(x.path, &x.record, NULL, &why) : KL_OK;
+    const kl_status written = x.path != NULL && !stopped && kl_ranks_first(x.ex)
+                                  ? kl_cifile_write(x.path, &x.record, NULL, &why)
+                                  : KL_OK;
     KL_TRY(kl_handle_result("ci", NULL, NULL, NULL, &x.record, out, err));
     snprintf((*out)->executor, sizeof(*out)->executor, "%s", x.ex->name);
     (*out)->nthread = x.ex->nthread;

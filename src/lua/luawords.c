@@ -77,7 +77,7 @@ static int words_move(lua_State *L)
     return watched(L);
 }
 
-/* In place of the user's order, which may be a function in C, or of <, which runs no instruction of Lua. */
+/* Instead of the user's order, which may be a function in C, or of <, which runs no instruction of Lua. */
 static int watched_less(lua_State *L)
 {
     kl_luabox_watch(L);

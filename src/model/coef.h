@@ -1,5 +1,5 @@
 /* Coefficients of terms as programs: what a model's text says as an expression in its parameters, checked
-   once and evaluated at every place of a term. Data alone: no text of a model becomes code.
+   once and evaluated wherever a term stands. Data alone: no text of a model becomes code.
    Does not know what the rest of a model's tables say.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_COEF_H

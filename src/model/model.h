@@ -149,7 +149,7 @@ typedef struct kl_model {
     const kl_term_def *term;
 } kl_model;
 
-/* Place of the total spin among the charges, -1 where it is none. */
+/* Index of the total spin among the charges, -1 where it is none. */
 static inline int kl_model_spin(const kl_model *m)
 {
     return m->ncharge > 0 && m->charge[m->ncharge - 1].spin ? m->ncharge - 1 : -1;

@@ -20,7 +20,7 @@ kl_status kl_modelread_text(const char *path, const char *text, int64_t size, co
                             kl_tables **out, kl_err *err) KL_MUST_CHECK;
 
 /* The variant of a model that has the total spin S as a charge, built in or by the generator. text: NULL, or
-   what is to be read in place of the file `what`. */
+   what is to be read instead of the file `what`. */
 kl_status kl_modelread_spin(const char *what, const char *text, int64_t size, const char *const *setting,
                             kl_tables **out, kl_err *err) KL_MUST_CHECK;
 

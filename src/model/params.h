@@ -11,9 +11,9 @@ typedef struct kl_params {
     double **array;          /* [nparam]: [sites] or [bonds]; NULL for scalars */
     int nsite, nbond;
     int *nentry;             /* [nparam]: values that the text of an array lists; 0 for scalars */
-    /* [nparam][nentry]: their places in the array. All sites in the lattice's numbering; for a bond array the
-       bonds of the classes whose terms use it, in the lattice's order, so that J=@file has one number per nn
-       bond */
+    /* [nparam][nentry]: their indices in the array. All sites in the lattice's numbering; for a bond array
+       the bonds of the classes whose terms use it, in the lattice's order, so that J=@file has one number per
+       nn bond */
     int **entry;
 } kl_params;
 

@@ -12,7 +12,7 @@ typedef struct kl_string {
     int rest[KL_MAX_FACTOR]; /* as in kl_terms */
 } kl_string;
 
-/* The adjoint of a string, in its place. */
+/* The adjoint of a string, in place. */
 void kl_string_adjoint(const kl_terms *t, kl_string *s);
 
 /* Puts a string behind the others, or into the constant where it has no operators; def as in kl_terms. */

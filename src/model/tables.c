@@ -27,7 +27,7 @@ typedef struct reader {
     kl_err *err;
 } reader;
 
-/* Lists of the generator's tables that terms refer to by place. */
+/* Lists of the generator's tables that terms refer to by index. */
 typedef struct pools {
     int ncoef, noperators, nsites, nsplit;
     kl_coef *coef; /* [ncoef] */
@@ -145,7 +145,7 @@ static double real(reader *r, const char *field)
     return pop_real(r, field);
 }
 
-/* A place in a list of n entries. */
+/* An index in a list of n entries. */
 static int place(reader *r, const char *field, int n)
 {
     const int v = whole(r, field);

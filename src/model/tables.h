@@ -15,7 +15,7 @@ typedef struct kl_tables {
 /* Tables of a model that lives as long as the program. */
 kl_status kl_tables_borrow(const kl_model *m, kl_tables **out, kl_err *err) KL_MUST_CHECK;
 
-/* Copies the generator's tables at `index` of the stack into memory, every type, length and place checked,
+/* Copies the generator's tables at `index` of the stack into memory, every type, length and index checked,
    and the model by kl_model_check. Raises nothing; may be called inside a protected call. */
 kl_status kl_tables_create(struct lua_State *L, int index, kl_tables **out, kl_err *err) KL_MUST_CHECK;
 

@@ -280,7 +280,7 @@ kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, i
 
 /* ---- strings of irreducible operators ---- */
 
-/* Two neighbours of a string, coupled one by one, change places: one string becomes several. */
+/* Two neighbours of a string, coupled one by one, are swapped: one string becomes several. */
 static kl_status exchange(kl_terms *t, const kl_string *s, int k, int def, kl_err *err);
 
 /* A string in any order of its sites, which differ: sorted by exchanges of neighbours, then added. */
@@ -449,7 +449,7 @@ static void list_classes(const kl_lattice *lat, char *have, size_t size)
 }
 
 /* A site type that no site gets, for no site is of its class or all of them have a type that stands before
-   it, is a slip. A lattice so short that it has no such place, or only one for the first and the last, is
+   it, is a slip. A lattice so short that it has no such bond, or only one for the first and the last, is
    none. */
 static kl_status check_types(const kl_terms *t, const kl_lattice *lat, kl_err *err)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An operand: a stretch of a place. */
+/* An operand: a stretch of one memory. */
 typedef struct span {
     int at;
     int64_t from, n;
@@ -101,7 +101,7 @@ kl_status kl_gather_create(kl_batch *b, const char which[KL_NAT], kl_gather *out
     KL_TRY(kl_alloc(&out->copy, n, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n; i++) {
         kl_copy *const last = out->ncopy > 0 ? &out->copy[out->ncopy - 1] : NULL;
-        /* a hole of one: matrices begin at even places */
+        /* a hole of one: matrices begin at even offsets */
         if (last && last->at == list[i].at && list[i].from <= last->from + last->n + 1) {
             const int64_t end = list[i].from + list[i].n;
             if (end > last->from + last->n) last->n = end - last->from;

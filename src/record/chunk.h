@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* n doubles from `from` of place `at` on go to `to` of the buffer. */
+/* n doubles from `from` of `at` on go to `to` of the buffer. */
 typedef struct kl_copy {
     int at;
     int64_t from, to, n;
@@ -41,15 +41,15 @@ void kl_group_cuts(const kl_batch *b, const kl_group *g, char *may);
    none. */
 int64_t kl_batch_maker(const kl_batch *b, int64_t first, int64_t before, int64_t from, int64_t n);
 
-/* Redirects all operands of b's records in places at with which[at] = 1 to KL_AT_STACK; *out says what the
+/* Redirects all operands of b's records that lie where which[at] = 1 to KL_AT_STACK; *out says what the
    buffer there must hold. */
 kl_status kl_gather_create(kl_batch *b, const char which[KL_NAT], kl_gather *out, kl_err *err) KL_MUST_CHECK;
 void kl_gather_clear(kl_gather *g);
 
-/* Chunks that need at most `budget` doubles of operators in the places `which`, unless one piece of work
-   alone needs more. Together, in their order, on a y whose segments are zero where b->zero, they do what b
-   does. Pieces of work are sorted so that those which read the same operator, and then its neighbours, stand
-   together: it is copied once, and copies are long. */
+/* Chunks that need at most `budget` doubles of operators that lie where `which` says, unless one piece of
+   work alone needs more. Together, in their order, on a y whose segments are zero where b->zero, they do what
+   b does. Pieces of work are sorted so that those which read the same operator, and then its neighbours,
+   stand together: it is copied once, and copies are long. */
 kl_status kl_chunks_create(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out,
                            kl_err *err) KL_MUST_CHECK;
 void kl_chunks_clear(kl_chunks *c);

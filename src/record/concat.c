@@ -60,7 +60,7 @@ static int is_unit(const kl_batch *b, int64_t i, int64_t last, unit *u)
     return 1;
 }
 
-/* Units [0, n) of one place as one product; their W from `at` doubles of WORK on. */
+/* Units [0, n) of one output as one product; their W from `at` doubles of WORK on. */
 static kl_status merge(const kl_batch *in, const unit *u, int64_t n, int64_t at, kl_batch *out,
                        kl_batch *pack, kl_err *err)
 {
@@ -129,7 +129,7 @@ kl_status kl_concat(const kl_batch *in, kl_batch *out, kl_batch *pack, kl_err *e
             else *kl_batch_push(out) = in->rec[i];
         }
         memset(taken, 0, (size_t)nunit);
-        for (int64_t i = 0; i < nunit; i++) { /* those of one place together, behind what stays as it is */
+        for (int64_t i = 0; i < nunit; i++) { /* those of one output together, behind what stays as it is */
             unit swap;
             int64_t n = 1, size = 0, all = 0;
             if (taken[i]) continue;

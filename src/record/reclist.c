@@ -90,7 +90,7 @@ static kl_status wrong(const reader *r, const char *wanted, kl_err *err)
 
 static int within(int64_t x, int64_t least, int64_t most) { return x >= least && x <= most; }
 
-/* 1: rows x cols numbers with this leading dimension lie in the place; the operators' places grow as they are
+/* 1: rows x cols numbers with this leading dimension lie within `at`; the operators' memory grows as they are
    wanted. */
 static int reaches(kl_reclist *l, int64_t nwork, int at, int64_t off, int64_t rows, int64_t cols, int64_t ld,
                    int diagonal)

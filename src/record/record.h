@@ -67,6 +67,8 @@ struct kl_batch {
     int lasting; /* 1: will be applied many times */
     /* 1: will be applied once: how to run it must not take longer to find out than to run it */
     int once;
+    int parts; /* 1: where ranks share the list, y is this rank's part of the result; 0: all of it */
+    void *shared; /* how ranks share it; NULL: every rank does all of it */
     double flop, bytes;
     int *order; /* [ngroup] largest first: set by kl_batch_close */
     void *prepared; /* the executor's own */

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/prof.h"
 #include "ci/cisector.h"
+#include "comm/ranks.h"
 #include "config.h"
 #include "io/checked.h"
 #include "io/spfile.h"
@@ -80,7 +81,7 @@ static int on_step(void *self, int irrep, int napply, double energy, double resi
 {
     const kl_watch *const w = ((const kl_cirun *)self)->watch;
     if (w != NULL && w->block_product != NULL) w->block_product(w->self, irrep, napply, energy, residual);
-    return kl_interrupted();
+    return kl_ranks_any(((const kl_cirun *)self)->ex, kl_interrupted());
 }
 
 static void tell_block(void *self, int irrep, const kl_ci_block *b, int done)
@@ -99,7 +100,7 @@ static kl_status write_matrix(void *self, int irrep, const kl_spmat *csr, kl_err
 {
     kl_cirun *const x = self;
     char path[1100], comment[200];
-    if (x->o->matrix == NULL) return KL_OK;
+    if (x->o->matrix == NULL || !kl_ranks_first(x->ex)) return KL_OK;
     numbered(path, sizeof(path), x->o->matrix, ++x->nmatrix);
     snprintf(comment, sizeof(comment), "kronlat %s: %.120s, irrep %d", KL_VERSION, x->record.fcidump,
              irrep + 1);
@@ -120,7 +121,7 @@ static kl_status write_arrays(void *self, int irrep, const kl_spmat *m, kl_err *
 static int is_due(void *self)
 {
     const kl_cirun *const x = self;
-    return kl_pace_due(&x->pace);
+    return kl_ranks_any(x->ex, kl_ranks_first(x->ex) && kl_pace_due(&x->pace)); /* by one clock */
 }
 
 static kl_status write_file(void *self, const kl_result_run *run, kl_err *err)
@@ -277,9 +278,12 @@ kl_status kl_cirun_begin(kl_cirun *x, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_options *const o = x->o;
-    KL_TRY(probe("--matrix", o->matrix, err));
-    KL_TRY(probe("--arrays", o->arrays, err));
-    if (x->path != NULL) KL_TRY(kl_checked_probe(x->path, err));
+    const kl_comm *const ranks = kl_comm_world();
+    if (ranks == NULL || ranks->rank == 0) {
+        KL_TRY(probe("--matrix", o->matrix, err));
+        KL_TRY(probe("--arrays", o->arrays, err));
+        if (x->path != NULL) KL_TRY(kl_checked_probe(x->path, err));
+    }
     KL_TRY(fill_record(o, &x->record, err));
     snprintf(x->record.integrals, sizeof(x->record.integrals), "%016llx",
              (unsigned long long)kl_fcidump_hash(x->integrals));

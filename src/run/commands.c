@@ -101,11 +101,18 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  overlap(OTHER.h5)      with the states in another result"},
     {"show", KL_SUBJECT_FILE, "RESULT.h5", "Print what a result file holds.",
      "Example:\n  kronlat show hubbard.h5 --json"},
-    {"plot", KL_SUBJECT_FILE, "RESULT.h5|TABLE.csv",
-     "Plot a result by gnuplot: energy by sweep, discarded weight, entropy, measured profiles; or a table.",
-     "Example:\n  kronlat plot hubbard.h5 --output hubbard.svg\n\n"
-     "The ending of FILE chooses the format: .svg, .png or .pdf. A table has the columns case, quantity, value "
-     "and unit, as those of docs/performance: a panel for each unit, a line for each case."},
+    {"plot", KL_SUBJECT_FILES, "RESULT.h5 ...|TABLE.csv",
+     "Plot results by gnuplot: convergence, entropies, profiles, maps, correlations, spectra; several in one "
+     "picture.",
+     "Examples:\n"
+     "  kronlat plot hubbard.h5 --output hubbard.svg\n"
+     "  kronlat plot chain32.h5 chain64.h5 chain128.h5 --output sizes.pdf --columns 1\n"
+     "  kronlat plot hubbard.h5 --csv hubbard.csv\n\n"
+     "The ending of FILE chooses the format: .svg, .png or .pdf. Several results are drawn as curves side by "
+     "side; where their sizes differ, gaps and energies stand against 1/L with their limits, where one "
+     "parameter differs, energies and averages against it. Panels that are left out are told. With --csv or "
+     "--json alone the numbers are written and nothing is drawn. TABLE.csv: a table as docs/performance has "
+     "them."},
     {"bench", KL_SUBJECT_NONE, "WHAT ...", "Measure speed; every time is told with a checked answer.",
      "Examples:\n"
      "  kronlat bench gemm\n"

@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/prof.h"
+#include "comm/ranks.h"
 #include "config.h"
 #include "dmrg/components.h"
 #include "run/edresult.h"
@@ -158,14 +159,13 @@ out:
 
 static int asked_to_stop(void *self)
 {
-    (void)self;
-    return kl_interrupted();
+    return kl_ranks_any(((const kl_dmrgrun *)self)->t->ex, kl_interrupted());
 }
 
 static int checkpoint_due(void *self)
 {
     const kl_dmrgrun *const x = self;
-    return kl_pace_due(&x->pace);
+    return kl_ranks_any(x->t->ex, kl_ranks_first(x->t->ex) && kl_pace_due(&x->pace)); /* by one clock */
 }
 
 static void on_step(void *self, const kl_dmrg_step *step)
@@ -188,6 +188,7 @@ static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_
     kl_dmrgrun *const x = self;
     (void)err;
     const double start = kl_prof_seconds();
+    if (!kl_ranks_first(x->t->ex)) return KL_OK;
     if (start - x->pace.last < fmin(1.0, x->pace.every)) return KL_OK;
     x->r->sweep_done = nrow - (direction != 0);
     x->r->dmrg.direction = direction;

@@ -138,8 +138,8 @@ typedef struct listing {
     kl_ed_spectral sum;  /* of that operator, before them */
 } listing;
 
-/* ORDER of the numbers: place; states, those of the lowest multiplet, whether it is open; energies, with room
-   for LEAST at least; then of the sum, counted from there */
+/* ORDER of the numbers: operator, state, part; states, those of the lowest multiplet, whether it is open;
+   energies, with room for LEAST at least; then of the sum, counted from there */
 enum { STATES = 3, MULTIPLET, OPEN, ENERGY, LEAST = 16 };
 enum { TOTAL, STEPS, CONVERGED, DIM, NPOLE, NSUM };
 
@@ -240,7 +240,7 @@ out:
     return st;
 }
 
-/* Place and sum of a list that goes on; *chain: its recurrence. */
+/* Where a list goes on, and its sum; *chain: its recurrence. */
 static kl_status take_up(listing *l, int nop, kl_keep *chain, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -34,7 +34,7 @@ static kl_status take_part(void *self, int vector, int64_t first, int64_t count,
 {
     const part_of *const p = self;
     question q = {vector, first, count};
-    if (!p->ex->ranks) {
+    if (!kl_ranks_spread(p->ex)) {
         const double *const far = p->far ? p->far[vector - p->first] : NULL;
         if (!far)
             return p->ex->vt.download(p->ex, to, kl_dptr_at(p->vector[vector - p->first], first), count, err);
@@ -90,7 +90,7 @@ kl_status kl_keepfile_write(kl_keepfile *k, int stage, const kl_keep *kept, kl_e
     part_of p = {
         .ex = k->ex, .vector = kept->vector, .far = kept->far, .begin = kept->begin, .same = k->begin};
     int64_t *length = NULL;
-    if (!kl_ranks_first(k->ex)) return hand_over(&p, err);
+    if (!kl_ranks_first(k->ex)) return kl_ranks_spread(k->ex) ? hand_over(&p, err) : KL_OK;
     KL_TRY(kl_alloc(&length, kept->nvector, KL_MEM_WORK, err));
     for (int v = 0; v < kept->nvector; v++) length[v] = kept->n && kept->n[v] > 0 ? kept->n[v] : k->n;
     const kl_result_run run = {.stage = stage,
@@ -102,7 +102,8 @@ kl_status kl_keepfile_write(kl_keepfile *k, int stage, const kl_keep *kept, kl_e
                                .part = take_part};
     st = k->write(k->self, &run, err);
     const question none = {.vector = -1};
-    if (k->ex->ranks) kl_comm_broadcast(k->ex->ranks->comm, 0, (void *)(uintptr_t)&none, sizeof none);
+    if (kl_ranks_spread(k->ex))
+        kl_comm_broadcast(k->ex->ranks->comm, 0, (void *)(uintptr_t)&none, sizeof none);
 out:
     kl_free(&length);
     return st;

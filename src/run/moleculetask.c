@@ -20,6 +20,7 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
                        .have_ms2 = o->ms2 != KL_NO_MS2,
                        .ms2 = o->ms2 != KL_NO_MS2 ? (int)o->ms2 : 0,
                        .lowest = !named,
+                       .closed = 1,
                        .wide = 1};
     if (o->reference.n > 1)
         return kl_fail(err, KL_EINPUT, "--reference: %d were given; a run starts from one determinant",

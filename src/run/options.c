@@ -17,6 +17,7 @@ kl_status kl_options_create(kl_command command, kl_options **out, kl_err *err)
     (*out)->command = command;
     (*out)->checkpoint_every = 60;
     (*out)->ms2 = KL_NO_MS2;
+    (*out)->device = -1;
     (*out)->threshold = 1e-12;
     return KL_OK;
 }
@@ -48,6 +49,7 @@ void kl_options_destroy(kl_options **options)
         if (is_text(row)) kl_free((char **)(void *)field);
         if (is_list(row)) clear_list((kl_text_list *)(void *)field);
     }
+    clear_list(&o->more);
     clear_list(&o->typed);
     kl_free(&o->model);
     kl_free(&o->file);

@@ -81,6 +81,7 @@ typedef struct kl_options {
     char *model; /* MODEL */
     /* JOB.lua, RESULT.h5, FCIDUMP; of lattice the SPEC, of completion the shell, of man the command */
     char *file;
+    kl_text_list more; /* files behind the first one, of plot */
     int molecule; /* 1: DMRG, its plan or explanation is of the FCIDUMP file, not of a model on a lattice */
 
     int64_t sites;
@@ -106,9 +107,10 @@ typedef struct kl_options {
     char *sweep_parameter;
 
     char *exec, *projection, *hybrid, *save_records;
-    int64_t threads;
+    int64_t threads, device; /* device: -1 when not given */
 
-    char *output, *resume;
+    char *output, *resume, *csv, *theme;
+    int64_t columns;
     double checkpoint_every;
     int json, verbose;
     int help, version;
@@ -175,7 +177,8 @@ kl_status kl_options_sweep(const char *text, int *n, double **value, kl_err *err
 kl_status kl_options_values(const char *what, const char *text, int *n, double **value,
                             kl_err *err) KL_MUST_CHECK;
 
-/* Whole numbers from low to high, each an entry of a list option. name: for messages; most: places in out. */
+/* Whole numbers from low to high, each an entry of a list option. name: for messages; most: entries of
+   out. */
 kl_status kl_options_integers(const char *name, const kl_text_list *list, int64_t low, int64_t high, int most,
                               int64_t *out, kl_err *err) KL_MUST_CHECK;
 

@@ -325,6 +325,9 @@ const kl_option_row kl_option_table[] = {
          "times faster on matrices from SIZE on"),
     LIST("hybrid", 0, "STEPS", MACHINE, B(BENCH_REPLAY), bench.hybrid,
          "shares of both, as for `kronlat dmrg' (auto); repeatable"),
+    NUMBER("device", 0, "N", MACHINE | RARE, EXECS & ~B(PLAN_ED), device, INT, 0, 1023,
+           "which device to take, from 0 (the first that is visible; of several ranks on a machine each its own, "
+           "in turn)"),
     NUMBER("device-memory", 0, "BYTES", MACHINE | RARE, EXECS & ~B(PLAN_ED), device_memory, BYTES, 1e6, 1e15,
            "take BYTES of the device's memory at most, 4e9, 4GB or 2GiB (all that is free); operators and "
            "parts of an eigensolver's basis that do not fit stay on the host"),
@@ -350,12 +353,17 @@ const kl_option_row kl_option_table[] = {
          "draw the work by pairs of patches, and how it is distributed, by gnuplot: .svg, .png or .pdf"),
     TEXT("plot", 0, "FILE", OUTPUT, B(GROWTH), bench.plot, FILE,
          "draw sizes, times and rates by iteration, and time by parts, by gnuplot: .svg, .png or .pdf"),
+    TEXT("csv", 0, "FILE", OUTPUT, B(PLOT), csv, FILE, "write the numbers that are drawn, one a line"),
+    CHOICE("theme", "NAME", OUTPUT, B(PLOT), theme, "light|dark", "colours of the paper (light)"),
+    NUMBER("columns", 0, "N", OUTPUT, B(PLOT), columns, INT, 1, 2,
+           "panels side by side, as wide as N columns of a paper (2)"),
     FLAG("plot", 0, OUTPUT, B(LATTICE), plot,
          "draw sites, numbers, bonds by class and the path of DMRG into the file of --output"),
     TEXT("output", 'o', "FILE", OUTPUT, B(LATTICE), output, FILE,
          "picture to write, .svg, .png or .pdf; an older one is replaced (lattice.svg)"),
     FLAG("json", 0, OUTPUT,
-         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(LATTICE) | B(DEVICES) | B(MEASURE) | B(SHOW),
+         FILES | METHODS | INTEGRALS | B(GROWTH) | B(MODELS) | B(LATTICE) | B(PLOT) | B(DEVICES) |
+             B(MEASURE) | B(SHOW),
          json,
          "one JSON document on stdout instead of the report (docs/files.md)"),
     FLAG("verbose", 'v', OUTPUT, FILES, verbose,

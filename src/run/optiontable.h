@@ -10,6 +10,7 @@ typedef enum kl_subject {
     KL_SUBJECT_MODEL,
     KL_SUBJECT_OPTIONAL_MODEL,
     KL_SUBJECT_FILE,
+    KL_SUBJECT_FILES, /* one or more */
     KL_SUBJECT_OPTIONAL_FILE,
     KL_SUBJECT_SHELL,  /* of `kronlat completion' */
     KL_SUBJECT_COMMAND /* of `kronlat man', optional */
@@ -108,7 +109,7 @@ const kl_option_row *kl_option_letter(int letter, kl_command_set commands);
 kl_status kl_option_refuse(kl_command command, const char *where, const char *dashes, const char *name,
                            kl_err *err) KL_MUST_CHECK;
 
-/* Sets one value; `where` is how the user knows the place: "--m", "job.lua: m". */
+/* Sets one value; `where` is how the user knows its origin: "--m", "job.lua: m". */
 kl_status kl_option_set(kl_options *o, const kl_option_row *row, const char *where, const char *value,
                         kl_option_source from, kl_err *err) KL_MUST_CHECK;
 

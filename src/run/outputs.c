@@ -64,6 +64,7 @@ static kl_status against_inputs(const kl_options *o, const char *job, const outp
     KL_TRY(against(w, "the job file", job, err));
     if (o->command == KL_CMD_CI || o->molecule) KL_TRY(against(w, "the FCIDUMP file", o->file, err));
     if (o->command == KL_CMD_PLOT) KL_TRY(against(w, "the file", o->file, err));
+    for (int i = 0; i < o->more.n; i++) KL_TRY(against(w, "the file", o->more.text[i], err));
     if (o->model != NULL && (strchr(o->model, '/') != NULL || ends_with(o->model, ".lua")))
         KL_TRY(against(w, "the model file", o->model, err));
     if (o->lattice != NULL && ends_with(o->lattice, ".lua"))
@@ -100,6 +101,7 @@ kl_status kl_outputs_check(const kl_options *o, const char *job, kl_err *err)
     if (o->resume != NULL) add(list, &n, "--resume", o->resume, 1, 1);
     else if (o->output != NULL && strcmp(o->output, "none") != 0 && o->sweep_parameter == NULL)
         add(list, &n, "--output", o->output, 1, 1);
+    if (o->csv != NULL) add(list, &n, "--csv", o->csv, 1, 0);
     if (o->save_records != NULL) add(list, &n, "--save-records", o->save_records, 1, 0);
     /* one for each irrep, the later ones with a number */
     for (int k = 1; k <= MOST_IRREP && o->command == KL_CMD_CI; k++) {

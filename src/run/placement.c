@@ -18,6 +18,8 @@ kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement *
     p->host = host;
     p->from = INT64_MAX;
     p->device_memory = (int64_t)o->device_memory;
+    if (o->device >= 0) p->wanted = (kl_device_choice){.number = (int)o->device};
+    else p->wanted = KL_ANY_DEVICE;
     if (kl_tune_read(NULL, &p->table, &reason) != KL_OK) {
         snprintf(p->why, sizeof p->why, "host: %.200s", reason.text);
         return KL_OK;
@@ -58,7 +60,8 @@ enum { OFFLOAD = 1, CUDA = 2 }; /* of kl_tune_exec */
 
 static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_err *err)
 {
-    kl_status st = which == CUDA ? kl_exec_open_cuda(out, err) : kl_exec_open_offload(0, out, err);
+    kl_status st =
+        which == CUDA ? kl_exec_open_cuda(p->wanted, out, err) : kl_exec_open_offload(p->wanted, 0, out, err);
     if (st != KL_OK) return st;
     kl_exec *const device = *out;
     if (strcmp(device->where, p->table.where[which]) != 0) {
@@ -161,8 +164,8 @@ static kl_exec *open_with_room(kl_placement *p, int which, double need, int meas
     kl_exec *ex = NULL;
     char a[32], b[32];
     const kl_status st = measured        ? open_as_measured(p, which, &ex, &reason)
-                         : which == CUDA ? kl_exec_open_cuda(&ex, &reason)
-                                         : kl_exec_open_offload(0, &ex, &reason);
+                         : which == CUDA ? kl_exec_open_cuda(p->wanted, &ex, &reason)
+                                         : kl_exec_open_offload(p->wanted, 0, &ex, &reason);
     if (st != KL_OK) {
         snprintf(p->why, sizeof p->why,
                  "host: the tune table says %s, measured on '%.50s', and here is %.90s", kl_tune_exec[which],

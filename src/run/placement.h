@@ -30,6 +30,7 @@ typedef struct kl_placement {
     int refused;            /* 1: the device is not there, or is not the one that was measured */
     int64_t from;           /* states from which on a sweep is faster there */
     int64_t device_memory;
+    kl_device_choice wanted; /* of --device */
     char why[256], name[48];
 } kl_placement;
 

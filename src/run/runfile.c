@@ -28,6 +28,22 @@ static kl_status add_line(char **out, int64_t *used, const char *name, const cha
     return KL_OK;
 }
 
+/* The order of the orbitals as a list, so that it does not depend on how it was found. */
+static kl_status add_order(const kl_moleculetask *t, char **out, int64_t *used, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = t->m->norb;
+    char *list = NULL;
+    size_t at = 0;
+    KL_TRY(kl_alloc(&list, 12 * (int64_t)n, KL_MEM_WORK, err));
+    for (int p = 0; p < n; p++)
+        at += (size_t)snprintf(list + at, 12, "%s%d", p > 0 ? "," : "", t->number[t->m->order[p]]);
+    KL_TRY(add_line(out, used, "order", list, err));
+out:
+    kl_free(&list);
+    return st;
+}
+
 kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_runfile_point *at, char **out,
                              kl_err *err)
 {
@@ -41,6 +57,7 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_run
     if (t->molecule != NULL) {
         snprintf(number, sizeof number, "%d", kl_moleculetask_irrep(t->dmrg.target) + 1);
         KL_TRY(add_line(out, &used, "irrep", number, err));
+        KL_TRY(add_order(t->molecule, out, &used, err));
     }
     for (int c = 0; c < t->model->ncharge && t->molecule == NULL; c++) {
         const kl_charge *q = &t->model->charge[c];
@@ -62,7 +79,7 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_run
     for (int i = 0; kl_options_given(o, i, &name, &text, number); i++) {
         if (strcmp(name, "charge") == 0 || strcmp(name, "sweep-parameter") == 0 || strcmp(name, "start") == 0)
             continue;
-        if (t->molecule != NULL && strcmp(name, "irrep") == 0) continue;
+        if (t->molecule != NULL && (strcmp(name, "irrep") == 0 || strcmp(name, "order") == 0)) continue;
         if (swept > 0 && strcmp(name, "parameter") == 0 && kl_split_name(text) == swept &&
             memcmp(text, at->sweep, swept) == 0)
             continue;

@@ -6,7 +6,7 @@
 #include "run/task.h"
 #include "base/infile.h"
 #include "base/par.h"
-#include "comm/ranks.h"
+#include "comm/share.h"
 #include "run/optiontable.h"
 
 #include <stdio.h>
@@ -28,20 +28,35 @@ int kl_task_threads(const kl_options *o)
     return cpus > sharing ? cpus / sharing : 1;
 }
 
-/* All ranks work on one problem, so all have read the same. */
+kl_device_choice kl_task_device(const kl_options *o)
+{
+    const kl_comm *const c = kl_comm_world();
+    if (o->device >= 0) return (kl_device_choice){.number = (int)o->device};
+    return c != NULL ? (kl_device_choice){c->local, 1} : KL_ANY_DEVICE;
+}
+
+/* All ranks work on one problem, so all have read the same. Exact diagonalization spreads its vectors; DMRG
+   divides lists on whole ones. */
 static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_comm *const c = kl_comm_world();
+    const int ed = o->command == KL_CMD_ED;
     char line[64];
-    if (c == NULL) return KL_OK;
-    if (!ex->vt.rows_take)
-        KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ranks share vectors on the host only; allowed: host auto",
+    if (c == NULL || (!ed && o->command != KL_CMD_DMRG && (o->command != KL_CMD_CI || o->plan))) return KL_OK;
+    if (ed && !ex->vt.rows_take)
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--exec %s: it cannot share vectors between ranks; allowed: host cuda auto", o->exec));
+    if (o->command == KL_CMD_CI && ex->space != KL_SPACE_HOST)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--exec %s: ci on several ranks is on the host; allowed: host auto",
                        o->exec));
+    if (o->hybrid)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--hybrid %s: with several ranks a rank is its device or its host",
+                       o->hybrid));
     snprintf(line, sizeof line, "contents of the files that are read=%016llx\n",
              (unsigned long long)kl_infile_digest());
     KL_TRY(kl_comm_same(c, line, err));
-    KL_TRY(kl_ranks_join(ex, c, err));
+    KL_TRY(ed ? kl_ranks_join(ex, c, err) : kl_share_join(ex, c, err));
 out:
     return st;
 }
@@ -104,17 +119,23 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
         return kl_fail(err, KL_EINPUT,
                        "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload",
                        o->hybrid);
+    if (!offload && !cuda && o->device >= 0 && !kl_placement_automatic(o))
+        return kl_fail(err, KL_EINPUT,
+                       "--device %d: --exec %s takes none; allowed: with --exec cuda or offload",
+                       (int)o->device, o->exec);
     kl_status st = KL_OK;
     kl_exec *device = NULL, *host = NULL;
     *out = NULL;
     if (!offload && !cuda) {
         KL_TRY(kl_exec_open_host(kl_task_threads(o), &host, err));
-        if (kl_placement_automatic(o)) KL_TRY(choose_exec(o, nwork, work, &host, out, err));
+        /* ranks stay on their hosts unless devices are asked for: what was measured is one process */
+        if (kl_placement_automatic(o) && kl_comm_world() == NULL)
+            KL_TRY(choose_exec(o, nwork, work, &host, out, err));
         else *out = host, host = NULL;
         goto out;
     }
-    if (cuda) KL_TRY(kl_exec_open_cuda(&device, err));
-    else KL_TRY(kl_exec_open_offload(0, &device, err));
+    if (cuda) KL_TRY(kl_exec_open_cuda(kl_task_device(o), &device, err));
+    else KL_TRY(kl_exec_open_offload(kl_task_device(o), 0, &device, err));
     device->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
@@ -134,7 +155,7 @@ kl_status kl_task_settle(kl_task *t, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_task_exec(t->o, &t->ex, err));
-    if (!kl_placement_automatic(t->o)) goto out;
+    if (!kl_placement_automatic(t->o) || t->ex->ranks) goto out;
     KL_TRY(kl_placement_create(t->o, t->ex, &t->placement, err));
     t->dmrg.placer = t->placement;
     t->dmrg.place = kl_placement_at;
@@ -531,6 +552,8 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
         const double usual = 1e-5;
         d->accuracy = 0;
         d->many_sectors = 1;
+        /* a tenth of the records: sectors are small, and what each takes counts for more than its products */
+        if (d->strategy == KL_STRATEGY_AUTO) d->strategy = KL_STRATEGY_LR;
         d->error = o->accuracy > 0 ? o->accuracy : usual;
     }
     d->m_max = (int)o->m;
@@ -548,6 +571,8 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->sites = sites == NULL || strcmp(sites, "auto") == 0 ? KL_SITES_AUTO
                : strcmp(sites, "1") == 0                   ? KL_SITES_ONE
                                                            : KL_SITES_TWO;
+    /* one site loses charges that a molecule needs: N2 of 250 states ends 11 millihartree higher */
+    if (t->molecule != NULL && d->sites == KL_SITES_AUTO) d->sites = KL_SITES_TWO;
     d->records = o->save_records;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);

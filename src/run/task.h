@@ -7,7 +7,7 @@
 #include "run/placement.h"
 #include "model/tables.h"
 
-/* What a caller has in memory, in the place of what options would name. */
+/* What a caller has in memory, instead of what options would name. */
 typedef struct kl_task_given {
     const kl_fcidump *integrals; /* NULL, or those of a molecule */
     const char *model_text; /* NULL, or a model description; o->model is its name in messages */
@@ -96,5 +96,7 @@ kl_status kl_task_settle(kl_task *t, kl_err *err) KL_MUST_CHECK;
 
 /* --threads, else the processors that this process may use. */
 int kl_task_threads(const kl_options *o);
+/* That of --device, or of this rank. */
+kl_device_choice kl_task_device(const kl_options *o);
 
 #endif

@@ -12,7 +12,7 @@ extern const char *const kl_tune_exec[KL_TUNE_NEXEC]; /* host, offload, cuda */
 typedef struct kl_tune_row {
     kl_timed what;
     int64_t size;
-    /* 0: that executor does not do it; the last place is not written down */
+    /* 0: that executor does not do it; the last entry is not written down */
     double seconds[KL_TUNE_NEXEC + 1];
     int line;                          /* of the file */
 } kl_tune_row;

@@ -3,6 +3,7 @@
    columns meanwhile.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/columns.h"
+#include "comm/ranks.h"
 
 /* doubles; pieces; columns at a time */
 enum { PIECE = 1 << 19, MOST_PIECE = KL_NTICKET / 2, MOST_COLUMN = 64 };
@@ -68,7 +69,9 @@ kl_status kl_columns_dots(const kl_columns *c, int k, kl_dptr x, double *out, kl
         const kl_status st = begin(c, x, ticket, err);
         if (st != KL_OK) return st;
     }
-    if (near > 0) c->ex->vt.dots(c->ex, c->n, near, c->dev, c->ld, x, out);
+    const int spread = kl_ranks_spread(c->ex); /* then all sums go over ranks at once, wherever columns lie */
+    if (near > 0)
+        (spread ? c->ex->ranks->own.dots : c->ex->vt.dots)(c->ex, c->n, near, c->dev, c->ld, x, out);
     for (int j = 0; j < far; j++) out[near + j] = 0;
     const int64_t step = piece_of(c);
     /* sums of pieces, in their order */
@@ -82,6 +85,7 @@ kl_status kl_columns_dots(const kl_columns *c, int k, kl_dptr x, double *out, kl
             for (int j = 0; j < some; j++) out[near + done + j] += part[j];
         }
     }
+    if (spread) kl_ranks_sum(c->ex, k, out);
     return KL_OK;
 }
 

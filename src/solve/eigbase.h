@@ -97,7 +97,7 @@ enum {
 /* The least element of H's diagonal, infinite without one. */
 kl_status kl_eig_below(const kl_linop *h, double *below, kl_err *err) KL_MUST_CHECK;
 
-/* Distance of columns, at least n: 64-byte aligned, and no two neighbours at the same place of a cache. */
+/* Distance of columns, at least n: 64-byte aligned, and no two neighbours at the same line of a cache. */
 static inline int64_t kl_eig_stride(int64_t n)
 {
     const int64_t lines = (n + 7) / 8;

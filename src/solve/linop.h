@@ -18,8 +18,8 @@ struct kl_linop {
     kl_status (*apply)(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
                        kl_err *err);
     kl_dptr diagonal; /* [n], addr 0 when there is none */
-    /* entries of a whole vector that are states, where a layout leaves places between them, which stay 0;
-       0: all places */
+    /* entries of a whole vector that are states, where a layout leaves elements between them, which stay 0;
+       0: all of them */
     int64_t dim;
     /* v[n]: random where states are; NULL: everywhere */
     kl_status (*random)(const kl_linop *h, uint64_t seed, kl_dptr v, kl_err *err);

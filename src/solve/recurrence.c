@@ -1,7 +1,7 @@
 /* Lanczos with three vectors.
    1. v from the start. 2. w = H v, alpha = v . w in the same pass; w -= alpha v + beta u and |w| in one pass;
    u, v,
-      w change places, none is ever scaled: lengths go
+      w are exchanged, none is ever scaled: lengths go
    into the coefficients. 3. Lowest Ritz value of the tridiagonal matrix and its residual, beta times the last
    component. 4. Converged when the residual is below the wanted error. residual^2 / gap would be so after two
    thirds of the steps; but the gap is not known: before two levels close to each other are resolved the Ritz

@@ -95,7 +95,7 @@ kl_status kl_spmat_take_csr(int64_t nrow, int64_t ncol, int symmetric, int64_t *
     KL_TRY(alloc_words(&m->start, nrow + 1, m->offset_bytes, err));
     for (int64_t i = 0; i <= nrow; i++) set_offset(m, m->start, i, (*off)[i]);
     void *narrow = *column;
-    if (m->index_bytes == 2) { /* place k of the narrow array lies before place k of the wide one */
+    if (m->index_bytes == 2) { /* entry k of the narrow array lies before entry k of the wide one */
         for (int64_t k = 0; k < nnz; k++) {
             const uint16_t c = (uint16_t)(*column)[k];
             memcpy((char *)narrow + 2 * k, &c, 2);
@@ -125,14 +125,14 @@ static int64_t row_length(const kl_spmat *m, int64_t i)
     return -1;
 }
 
-/* The most places a row with at most 2 % of padding. */
+/* The largest width of rows with at most 2 % of padding. */
 static int64_t choose_boundary(const kl_spmat *m)
 {
     kl_err none;
     int64_t *rows = NULL, pad = 0, boundary = 0, shorter = 0;
     if (kl_alloc(&rows, m->longest + 1, KL_MEM_WORK, &none) != KL_OK) return 0; /* CSR in effect */
     for (int64_t i = 0; i < m->nrow; i++) rows[row_length(m, i)]++;
-    /* from b-1 to b every row shorter than b gets one more place to pad */
+    /* from b-1 to b every row shorter than b gets one more entry to pad */
     for (int64_t b = 1; b <= m->longest; b++) {
         shorter += rows[b - 1];
         pad += shorter;
@@ -170,7 +170,7 @@ out:
     return st;
 }
 
-/* Copies the first `n` non-zeros of row i to places first, first + step, ...; pads to `width` with the row's
+/* Copies the first `n` non-zeros of row i to entries first, first + step, ...; pads to `width` with the row's
    last column. */
 static void lay_row(kl_spmat *m, const kl_spmat *csr, int64_t i, int64_t width, int64_t first, int64_t step)
 {
@@ -250,7 +250,7 @@ static kl_status lay_slices(kl_spmat *m, const kl_spmat *csr, const kl_spopts *o
         if (pass == 1) break;
         m->nplace = place;
         m->offset_bytes = place <= UINT32_MAX ? 4 : 8;
-        /* places below the last row stay 0, column 0 */
+        /* entries below the last row stay 0, column 0 */
         KL_TRY(kl_alloc(&m->value, place, KL_MEM_MATRIX, err));
         KL_TRY(alloc_words(&m->column, place, m->index_bytes, err));
         KL_TRY(alloc_words(&m->slice_off, m->nslice + 1, m->offset_bytes, err));
@@ -364,6 +364,27 @@ static double element_at(const kl_spmat *csr, int64_t i, int64_t j)
         else high = middle;
     }
     return 0.0;
+}
+
+kl_status kl_spmat_rows(const kl_spmat *csr, int64_t from, int64_t to, kl_spmat **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t first = kl_sp_offset(csr, csr->start, from), n = kl_sp_offset(csr, csr->start, to) - first;
+    int64_t *off = NULL;
+    uint32_t *column = NULL;
+    double *value = NULL;
+    KL_TRY(kl_alloc(&off, to - from + 1, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&column, n, KL_MEM_MATRIX, err));
+    KL_TRY(kl_alloc(&value, n, KL_MEM_MATRIX, err));
+    for (int64_t i = from; i < to; i++) off[i - from + 1] = kl_sp_offset(csr, csr->start, i + 1) - first;
+    for (int64_t k = 0; k < n; k++) column[k] = (uint32_t)kl_sp_column(csr, csr->rest_column, first + k);
+    memcpy(value, csr->rest_value + first, (size_t)n * sizeof *value);
+    KL_TRY(kl_spmat_take_csr(to - from, csr->ncol, 0, &off, &column, &value, out, err));
+out:
+    kl_free(&off);
+    kl_free(&column);
+    kl_free(&value);
+    return st;
 }
 
 kl_status kl_spmat_half(const kl_spmat *csr, kl_spmat **out, kl_err *err)

@@ -21,14 +21,14 @@ typedef enum kl_spformat {
     KL_NSP
 } kl_spformat;
 
-/* Every format has two parts, of which either may be empty: a regular one with a fixed number of places for
-   each row (of a slice), and a rest in CSR. Places without a non-zero hold 0 and a column of the matrix, so
+/* Every format has two parts, of which either may be empty: a regular one with a fixed number of entries for
+   each row (of a slice), and a rest in CSR. Entries without a non-zero hold 0 and a column of the matrix, so
    that kernels need not look. Columns ascend in a row.
 
    ELL, ELLR   regular [width][nrow], by columns (one thread a row reads side by side)
    SELL, SELLR regular slice by slice, [width of slice][height]; the last slice is as high as all; with sigma
    > 1 rows are sorted by
-               length within groups of sigma, place k holds row order[k]
+               length within groups of sigma, row k is row order[k] of the matrix
    HYBRID      regular [nrow][width] by rows (one warp a row), width = BOUNDARY; rest start[row]..end[row]
    CSR         rest only, start[row]..start[row + 1] */
 typedef struct kl_spmat kl_spmat;
@@ -41,7 +41,7 @@ struct kl_spmat {
     int64_t nnz;         /* non-zeros stored */
     int64_t longest, longest_row; /* non-zeros of the longest row, and which it is */
 
-    int64_t width, nplace; /* places a row (ELL, HYBRID), and of the whole regular part */
+    int64_t width, nplace; /* entries a row (ELL, HYBRID), and of the whole regular part */
     int64_t height, sigma, nslice;
     double *value;       /* [nplace] */
     void *column;        /* [nplace] */
@@ -57,7 +57,7 @@ struct kl_spmat {
 
 typedef struct kl_spopts {
     kl_spformat format;
-    int64_t boundary;    /* HYBRID: places a row; 0: the most that pads the matrix by 2 % */
+    int64_t boundary;    /* HYBRID: entries a row; 0: the most that pads the matrix by 2 % */
     int64_t height;      /* SELL: rows of a slice; 0: 32 */
     int64_t sigma;       /* SELL: rows that are sorted together; 0 and 1: none */
     int index_bytes;     /* 2, 4; 0: the narrowest that fits */
@@ -90,6 +90,9 @@ kl_status kl_spmat_convert(const kl_spmat *csr, const kl_spopts *opts, kl_spmat 
 /* Half of a symmetric CSR matrix. EINPUT names the first element that has no equal mirror image (to 1e-12 of
    the largest). */
 kl_status kl_spmat_half(const kl_spmat *csr, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
+/* Rows [from, to) of a whole CSR matrix. */
+kl_status kl_spmat_rows(const kl_spmat *csr, int64_t from, int64_t to, kl_spmat **out,
+                        kl_err *err) KL_MUST_CHECK;
 void kl_spmat_destroy(kl_spmat **m);
 
 /* Bytes by the paper's formula for this matrix (with the widths of index and offset really used; sliced ELL:

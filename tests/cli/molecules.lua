@@ -122,6 +122,22 @@ else
        "a killed run goes on to the end", out:sub(1, 200))
 end
 
+-- an unfinished run says where its integrals were, takes them from elsewhere, and no others
+shell("cp lih-sto3g.fcidump moved.fcidump; ($K dmrg moved.fcidump --order canonical --max-sweeps 1 "
+      .. "--checkpoint-every 0 -o m.h5" .. T .. " >/dev/null 2>&1 & p=$!; for i in $(seq 400); do [ -s m.h5 ] "
+      .. "&& kill -9 $p && break; sleep 0.002; done; wait $p); mv moved.fcidump there.fcidump")
+status = run("show m.h5")
+local _, told_of = run "show m.h5"
+if status == 0 and told_of:find "--resume" then
+    refused("dmrg --resume m.h5", "which cannot be read")
+    refused("dmrg h2o-sto3g.fcidump --resume m.h5", "")
+    status, out = run("dmrg there.fcidump --resume m.h5 --json" .. T)
+    doc = json(out)
+    ok(doc and near(doc.energy, -7.882403410335505, 1e-5), "integrals are taken from where they are now", out)
+    local order = doc and told(doc, "order") or {}
+    ok(order[1] == 1 and order[6] == 6, "in the order of the run that goes on", out)
+end
+
 -- wrong options
 refused("dmrg lih-sto3g.fcidump --lattice chain:6", "--lattice belongs to")
 refused("dmrg lih-sto3g.fcidump --charge N_up=2", "--charge belongs to")

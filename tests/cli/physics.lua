@@ -42,4 +42,68 @@ for line, words in pairs {
     local status, _, err = run(line)
     ok(status == 2 and err:find(words, 1, true) and not err:find "\n.", "refused: " .. line, err)
 end
+
+-- Figures as numbers, which need no gnuplot: what they tell is what another formula says.
+local function panel(doc, title)
+    for _, one in ipairs(doc.panels or {}) do
+        if one.title:find(title, 1, true) then return one end
+    end
+    return { series = {}, note = "no panel " .. title }
+end
+do
+    run("dmrg heisenberg -p Delta=0 --sites 64 --charge Sz=0 --accuracy 1e-8 --measure 'connected(Sz,Sz)' "
+        .. "--measure Sz -o xx.h5")
+    local doc, err = document "plot xx.h5"
+    local c, bar = panel(doc, "entropy").note:match "c = ([%d.]+) ± ([%d.]+)"
+    ok(near(tonumber(c), 1, 0.05) and tonumber(bar) < 0.05, "c = 1 of free fermions on 64 sites",
+        panel(doc, "entropy").note, err)
+    -- density correlations of free fermions fall off as r^-2
+    local power, off = panel(doc, "both axes").note:match "exponent ([%d.]+) ± ([%d.]+)"
+    ok(near(tonumber(power), 2, math.max(tonumber(off) or 0, 0.1)) and tonumber(off) < 0.5,
+        "their density correlations fall off by a power", panel(doc, "both axes").note)
+    local spin = panel(doc, "by site").series[1]
+    ok(spin and #spin.y == 64 and spin.y[7] == 0, "noise is drawn as nothing")
+    local status, out = run "plot xx.h5 --csv xx.csv"
+    local csv = kit.slurp(kit.at "xx.csv") or ""
+    ok(status == 0 and out == "xx.csv\n" and csv:find "^panel,series,x,y,value,error\n" and
+        csv:find '"entanglement entropy","",32,0%.', "the same as CSV", out)
+    status, _, err = run "plot xx.h5 --csv xx.h5"
+    ok(status == 2 and err:find "replace", "a table replaces no result", err)
+end
+do
+    local names = {}
+    for _, length in ipairs { 8, 12, 16, 24 } do
+        run(("dmrg heisenberg -p Delta=0 --sites %d --charge Sz=0 --accuracy 1e-10 --states 2 -o l%d.h5"):format(
+            length, length))
+        names[#names + 1] = ("l%d.h5"):format(length)
+    end
+    local doc, err = document("plot " .. table.concat(names, " "))
+    local energy, bar = panel(doc, "energy per site").note:match "limit (%-[%d.]+) ± ([%d.]+)"
+    energy, bar = tonumber(energy), tonumber(bar)
+    ok(energy and math.abs(energy + 1 / math.pi) <= bar and bar < 1e-3, "energy of the endless chain, -1/pi",
+        panel(doc, "energy per site").note, err)
+    ok(#panel(doc, "gap against size").series[1].x == 4, "gaps of all sizes")
+end
+do
+    run "ed hubbard --sites 4 -p U=4 --charge N_up=2 --charge N_dn=2 --spectral cdag_up@0 --spectral c_up@0 -o a.h5"
+    local a = panel(document "plot a.h5", "addition and removal")
+    local function weight(s) -- by frequency
+        local sum = 0
+        for k = 2, #s.x do sum = sum + math.abs(s.x[k] - s.x[k - 1]) * (s.y[k] + s.y[k - 1]) / 2 end
+        return sum
+    end
+    ok(#a.series == 2 and a.series[2].x[1] >= a.series[2].x[#a.series[2].x], "A of addition and removal")
+    ok(#a.series == 2 and near(weight(a.series[1]) + weight(a.series[2]), 1, 0.06), "its weight is 1",
+        #a.series == 2 and weight(a.series[1]) + weight(a.series[2]))
+    local line = "ed heisenberg --lattice ring:8 --charge Sz=0 -o q.h5"
+    for _, q in ipairs { 4, 0, 1, 3, 2, 7 } do line = line .. " --spectral Sz@q=" .. q end
+    run(line)
+    local map = panel(document "plot q.h5", "spectral function")
+    ok(map.plane_x and #map.plane_x == 8 and map.plane_x[5] == 1 and map.note == "not computed: q = 5 6",
+        "a map in numerical order, its gaps told", map.note)
+    run "ed heisenberg --sites 6 --charge scan --temperatures 1,2 -o t.h5"
+    local heat = panel(document "plot t.h5", "heat capacity per site").series[1]
+    ok(heat and #heat.x == 2 and heat.error and heat.y[1] > 0, "heat with its errors")
+end
+
 kit.finish()

@@ -43,6 +43,8 @@ shell "$K dmrg heisenberg --sites 64 --charge Sz=0 -p Delta=0.8 --m 40 --threads
 for _, case in ipairs {
     { "runs", long, 5 }, { "runs that start from another result", long .. " --start start.h5", 3 },
     { "runs of two states", (long:gsub("64", "32")) .. " --states 2", 3 },
+    { "runs with the total spin", "dmrg hubbard --sites 20 -p U=8 --charge N=20 --charge S=1 --accuracy 1e-9 "
+        .. "--checkpoint-every 0.01 --threads 1", 2 },
 } do
     local name, command = case[1], case[2]
     local doc = json(select(2, run(command .. " --json -o x.h5")))

@@ -155,6 +155,7 @@ local documents = {
     { "a model", "model", "models hubbard --json",
         "name variant formula charges parameters sites terms kept records" },
     { "a lattice", "lattice", "lattice kagome:YC4x2 --json", "" },
+    { "a figure", "plot", "plot r.h5 --json", "" },
     { "the devices", "devices", "devices --json",
         "processor cores memory_bytes kernels blas lapack openmp loaded exec" },
 }

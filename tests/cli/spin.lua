@@ -112,6 +112,12 @@ ok(s == 0 and text:find("m = 100 multiplets of %d+ states"), "explain tells both
 s, text = run "bench hx heisenberg --sites 12 --charge S=0 --m 20 --threads 1"
 ok(s == 0 and select(2, text:gsub("PASS", "")) == 2, "H x with S by both strategies", text)
 
+local sweep = result "dmrg heisenberg --sites 8 --charge S=1 --sweep-parameter J=0.5,1,2 -o sweep.h5"
+for k, J in ipairs { 0.5, 1, 2 } do
+    local e = sweep and sweep.runs and sweep.runs[k] and sweep.runs[k].energy
+    ok(e and math.abs(e + 2.9822404877629 * J) < 1e-9, "a sweep of parameters with S, J = " .. J, e)
+end
+
 -- Exact diagonalization tells S of each state, which is that of the run with S at its energy.
 for _, case in ipairs {
     { "heisenberg --sites 8", "--charge Sz=0", { "S=0", "S=1", "S=2" } },

@@ -24,14 +24,14 @@ enum { ROOM = 4 << 20 };
 enum { LITTLE = 96 << 20 };
 static kl_status open_one(int plain, kl_exec **out, kl_err *err)
 {
-    const kl_status st = kl_exec_open_cuda(out, err);
+    const kl_status st = kl_exec_open_cuda(KL_ANY_DEVICE, out, err);
     if (st == KL_OK && plain) (*out)->most_bytes = LITTLE;
     return st;
 }
 #else
 static kl_status open_one(int plain, kl_exec **out, kl_err *err)
 {
-    return kl_exec_open_offload(plain, out, err);
+    return kl_exec_open_offload(KL_ANY_DEVICE, plain, out, err);
 }
 #endif
 

@@ -136,9 +136,9 @@ static void test_mixed(void **state)
     kl_err err = {""};
     kl_mixed_time time[2 * NOP + 2];
     kl_exec *first = NULL, *second = NULL, *all = NULL;
-    if (kl_exec_open_offload(!KL_TEST_CUDA, &second, &err) == KL_EABSENT) skip();
+    if (kl_exec_open_offload(KL_ANY_DEVICE, !KL_TEST_CUDA, &second, &err) == KL_EABSENT) skip();
     expect_ok(open_one(0, &first, &err), err);
-    for (int k = 0; k < NOP; k++) /* neighbours never at the same place */
+    for (int k = 0; k < NOP; k++) /* neighbours never at the same index */
         for (int large = 0; large < 2; large++)
             time[2 * k + large] = (kl_mixed_time){
                 op[k], large ? 10000 : 100, {(k + large) % 2 ? 1e-3 : 1e-6, (k + large) % 2 ? 1e-6 : 1e-3}};
@@ -217,7 +217,7 @@ static void test_superblock(void **state)
                 expect_ok(kl_bigop_make_dense(l, &err), err);
                 expect_ok(kl_bigop_make_dense(r, &err), err);
             }
-            expect_ok(kl_superblock_create(ex, l, r, target, &s, &err), err);
+            expect_ok(kl_superblock_create(ex, l, r, target, 0, &s, &err), err);
             kl_batch_plan plan;
             ex->vt.batch_explain(ex, &s->batch, &plan);
             kl_test_case("superblock %d run %d: %d launches, %lld groups in order, %d rounds", k, w,

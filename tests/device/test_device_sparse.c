@@ -22,8 +22,8 @@ static int setup(void **state)
     kl_err err = {""};
     f.n = KL_TEST_CUDA ? 1 : 2;
     for (int k = 0; k < f.n; k++) {
-        const kl_status st =
-            KL_TEST_CUDA ? kl_exec_open_cuda(&f.ex[k], &err) : kl_exec_open_offload(k, &f.ex[k], &err);
+        const kl_status st = KL_TEST_CUDA ? kl_exec_open_cuda(KL_ANY_DEVICE, &f.ex[k], &err)
+                                          : kl_exec_open_offload(KL_ANY_DEVICE, k, &f.ex[k], &err);
         if (st != KL_OK) {
             print_error("%s\n", err.text);
             return -1;
@@ -335,7 +335,7 @@ int main(void)
 #if KL_TEST_CUDA
     kl_exec *ex = NULL;
     kl_err err;
-    if (kl_exec_open_cuda(&ex, &err) != KL_OK && getenv("KL_TEST_MUST_RUN") == NULL) {
+    if (kl_exec_open_cuda(KL_ANY_DEVICE, &ex, &err) != KL_OK && getenv("KL_TEST_MUST_RUN") == NULL) {
         printf("1..0 # SKIP %s\n", err.text);
         return 77;
     }

@@ -34,7 +34,7 @@ static size_t insert(uint8_t *to, size_t size, size_t at, const uint8_t *from, s
     return size + n;
 }
 
-/* Numbers at which readers go wrong, in place of one to eight bytes. */
+/* Numbers at which readers go wrong, instead of one to eight bytes. */
 static void overwrite(uint8_t *to, size_t size, size_t at)
 {
     static const uint64_t bad[] = {0,         1,          0x7f,       0x80,       0xff,

@@ -1,6 +1,7 @@
 -- README is short, and what it and the other documents name is there: every relative link, and every path in
--- backticks that looks like a file of this tree. Every picture is shown by a document; every row of
--- docs/performance/ says by which command, on which card, at which commit and when it was measured.
+-- backticks that looks like a file of this tree. So is every source that a comment names. Every picture is
+-- shown by a document; every row of docs/performance/ says by which command, on which card, at which commit
+-- and when it was measured.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/docs.lua [ROOT]; prints TAP, exits 1 on a failure.
 local root = arg[1] or "."
@@ -34,7 +35,7 @@ local function exists(path)
     return file ~= nil
 end
 
--- The anchors of a document's headings, as the places where it is shown make them.
+-- The anchors of a document's headings, as the programs that show it make them.
 local function anchors_of(text)
     local anchors = {}
     for heading in ("\n" .. text):gmatch "\n#+ ([^\n]+)" do
@@ -115,5 +116,34 @@ for _, name in ipairs(names_in "docs/performance") do
     end
     report("docs/performance/" .. name .. " says where its numbers are from", faults)
 end
+
+-- Sources that comments name, by their names without folders; those of others, and examples of names.
+local elsewhere = { ["h.c"] = true, ["cuda.h"] = true, ["lapack.h"] = true, ["job.lua"] = true,
+    ["config.h"] = true, ["phase.h"] = true, ["registry.c"] = true, ["embedded.c"] = true }
+local folders = "src include offload cuda mpi gen models templates tests examples"
+local find = ("cd '%s' && find %s -type f"):format(root, folders)
+local sources, tree = {}, assert(io.popen(find))
+for path in tree:lines() do
+    elsewhere[path:match "[^/]+$"] = true
+    local kind = path:match "%.(%a+)$"
+    local ours = path:find "^src/" or path:find "^offload/" or path:find "^cuda/" or path:find "^gen/"
+    if ours and kind and (" c h cu cuh lua "):find(" " .. kind .. " ", 1, true) then
+        sources[#sources + 1] = path
+    end
+end
+tree:close()
+local faults = {}
+for _, path in ipairs(sources) do
+    for comment in read(path):gmatch(path:find "%.lua$" and "%-%-[^\n]*" or "/%*.-%*/") do
+        for name in comment:gmatch "%f[%w_]([%l%d_]+%.[chl]u?a?)%f[^%w_]" do
+            local kind = name:match "%.(%a+)$"
+            if (kind == "c" or kind == "h" or kind == "cu" or kind == "lua") and not elsewhere[name] then
+                faults[#faults + 1] = ("a comment of %s names %s, which is not there"):format(path, name)
+            end
+        end
+    end
+end
+if #sources == 0 then faults[1] = "no source was found" end
+report("comments name sources that are there", faults)
 print("1.." .. ntest)
 os.exit(nfail == 0)

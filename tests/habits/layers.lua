@@ -5,11 +5,11 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/layers.lua [ROOT]; prints TAP, exits 1 on a failure.
 
--- The rooms of src/, from the lowest floor up, each with those that it may include besides itself: the only
+-- The folders of src/, from the lowest layer up, each with those that it may include besides itself: the only
 -- such table. A new folder stands here and in src/meson.build. Executors and solvers run anything, so they
 -- see no model and no lattice; algorithms see no option and no file.
 local ctext = dofile((arg[0]:match "^(.*/)" or "./") .. "ctext.lua")
-local rooms = {
+local layers = {
     { "base", "" },
     { "lua", "base" },
     { "model", "base lua" },
@@ -17,10 +17,10 @@ local rooms = {
     { "sparse", "base" },
     { "record", "base sparse" },
     { "exec", "base sparse record" },
-    { "comm", "base exec" },
+    { "comm", "base record exec" },
     { "device", "base sparse record exec" },
     { "solve", "base exec comm" },
-    { "dmrg", "base model record exec solve" },
+    { "dmrg", "base model record exec comm solve" },
     { "ed", "base model sparse exec comm solve" },
     { "ci", "base model chem sparse record exec comm solve" },
     { "io", "base model chem sparse solve dmrg ci" },
@@ -36,8 +36,8 @@ local rooms = {
 local opened_by = { ["offload/offload.h"] = "exec.c", ["cuda/module.h"] = "exec_cuda.c",
     ["mpi/module.h"] = "comm.c" }
 
--- pattern, where it is allowed (rooms or file names), what to do instead. Patterns see code without comments
--- and strings.
+-- pattern, where it is allowed (folders or file names), what to do instead. Patterns see code without
+-- comments and strings.
 local function word(w) return "%f[%w_]" .. w .. "%f[^%w_]" end
 local function call(w) return word(w) .. "%s*%(" end
 local places = {
@@ -88,18 +88,18 @@ local system_headers = {
 }
 local root = arg[1] or "."
 local may = {}
-for _, row in ipairs(rooms) do
+for _, row in ipairs(layers) do
     may[row[1]] = { [row[1]] = true }
     for name in row[2]:gmatch("%S+") do
-        assert(may[name], row[1] .. " may include " .. name .. ", which stands on no lower floor")
+        assert(may[name], row[1] .. " may include " .. name .. ", which stands on no lower layer")
         may[row[1]][name] = true
     end
 end
 
--- The folders that hold each room's files.
+-- The paths that hold each folder's files.
 local folders = { offload = { "offload" }, mpi = { "mpi" },
     cuda = { "cuda", "cuda/kernels", "cuda/baselines" } }
-for _, row in ipairs(rooms) do folders[row[1]] = folders[row[1]] or { "src/" .. row[1] } end
+for _, row in ipairs(layers) do folders[row[1]] = folders[row[1]] or { "src/" .. row[1] } end
 
 local function list(folder)
     local files = {}
@@ -124,9 +124,9 @@ local function report(name, faults)
     for _, f in ipairs(faults) do print("# " .. f) end
 end
 
-local function allowed(only, room, file)
+local function allowed(only, layer, file)
     for _, o in ipairs(only) do
-        if o == room or o == file then return true end
+        if o == layer or o == file then return true end
     end
     return false
 end
@@ -139,31 +139,31 @@ local function read(path)
 end
 
 -- What is wrong with a quoted include; nil: nothing.
-local function include_fault(room, folder, file, header)
+local function include_fault(layer, folder, file, header)
     if opened_by[header] then
-        return opened_by[header] ~= file and room ~= header:match "^%w+"
+        return opened_by[header] ~= file and layer ~= header:match "^%w+"
             and ('"%s" may be seen by %s only'):format(header, opened_by[header]) or nil
     end
     if header == "config.h" or header == "phase.h" then return nil end -- made by the build
     if header == "kronlat.h" then
-        return room ~= "lib" and room ~= "cli" and "kronlat.h is for src/lib and src/cli" or nil
+        return layer ~= "lib" and layer ~= "cli" and "kronlat.h is for src/lib and src/cli" or nil
     end
     -- its own neighbour, in offload/ and cuda/
     if read(folder .. "/" .. header) then return nil end
     local other = header:match "^([%w_]+)/[%w_]+%.h$"
     if not other or not may[other] then
-        return ('"%s" is in no room of tests/habits/layers.lua'):format(header)
+        return ('"%s" is in no folder of tests/habits/layers.lua'):format(header)
     end
-    if not may[room][other] then return ('%s includes "%s"; it may see %s'):format(room, header,
+    if not may[layer][other] then return ('%s includes "%s"; it may see %s'):format(layer, header,
         table.concat((function()
         local names = {}
-        for name in pairs(may[room]) do names[#names + 1] = name end
+        for name in pairs(may[layer]) do names[#names + 1] = name end
         table.sort(names)
         return names
     end)(), ", ")) end
 end
 
-local function check_file(room, folder, file)
+local function check_file(layer, folder, file)
     local faults = {}
     local text = assert(read(folder .. "/" .. file))
     local function fault(line, ...)
@@ -178,11 +178,11 @@ local function check_file(room, folder, file)
             -- a library's header in quotes
             if mine and mine:find(h.find) and not mine:find "/" then mine, theirs = nil, mine end
         end
-        local why = mine and include_fault(room, folder, file, mine)
+        local why = mine and include_fault(layer, folder, file, mine)
         if why then fault(number, "%s", why) end
         for _, h in ipairs(system_headers) do
-            if theirs and theirs:find(h.find) and not allowed(h.only, room, file) then
-                fault(number, "<%s> does not belong in %s", theirs, room)
+            if theirs and theirs:find(h.find) and not allowed(h.only, layer, file) then
+                fault(number, "<%s> does not belong in %s", theirs, layer)
             end
         end
     end
@@ -190,7 +190,7 @@ local function check_file(room, folder, file)
     for line in (strip(text) .. "\n"):gmatch "(.-)\n" do
         number = number + 1
         for _, p in ipairs(places) do
-            for _, pattern in ipairs(allowed(p.only, room, file) and {} or p.find) do
+            for _, pattern in ipairs(allowed(p.only, layer, file) and {} or p.find) do
                 local at = line:find(pattern)
                 local before = at and line:sub(1, at - 1)
                 -- a member of that name is no call of libc
@@ -204,7 +204,7 @@ local function check_file(room, folder, file)
     report(folder .. "/" .. file, faults)
 end
 
-for _, row in ipairs(rooms) do
+for _, row in ipairs(layers) do
     for _, folder in ipairs(folders[row[1]]) do
         for _, file in ipairs(list(folder)) do check_file(row[1], folder, file) end
     end
@@ -213,7 +213,7 @@ end
 -- src/ itself holds the program's entry alone.
 local strays = {}
 for _, file in ipairs(list "src") do
-    if file ~= "main.c" then strays[#strays + 1] = "src/" .. file .. " belongs in a room" end
+    if file ~= "main.c" then strays[#strays + 1] = "src/" .. file .. " belongs in a folder" end
 end
 report("src holds main.c alone", strays)
 print("1.." .. ntest)

@@ -20,7 +20,7 @@ local words = {
     "then", "for", "do", "while", "in", "\n", "\n", "\n", "--", "~", "|", "&", "<<", "::", "goto", "'", '"',
         "[[", "_ENV",
 }
-local skeletons = { -- a place to put random expressions where they mean something
+local skeletons = { -- a term for random expressions where they mean something
     '-- H\nsite(spin(1/2))\nconserve "nothing"\nparameters { J = 1, h = per_site(1), K = per_bond(1) }\nbond("nn", J*K*Sz(i)*Sz(j) + h(i)*Sz(i))\n%s\n',
     '-- H\nsite(electron())\nconserve "each flavour"\nparameters { J = 1, h = per_site(1), K = per_bond(1) }\nbond("nn", J*K*n(i)*n(j) + h(i)*n(i))\n%s\n',
     '-- H\nsite(product(electron(), boson(1)))\nsite("odd", spin(1))\nconserve "nothing"\nparameters { J = 1, h = per_site(1), K = per_bond(1) }\nbond("nn", J*K*n_up(i)*n_up(j) + h(i)*Sz(j))\n%s\n',
@@ -76,7 +76,7 @@ local function mutate(text)
         elseif p == 5 then
             local from = math.random(#text)
             text = text:sub(1, at) .. text:sub(from, from + math.random(40)) .. text:sub(at + 1)
-        else -- another word in place of one
+        else -- another word instead of one
             local names = {}
             for a, w, z in text:gmatch("()([%w_]+)()") do names[#names + 1] = {a, w, z} end
             local n = #names > 0 and pick(names)

@@ -1,5 +1,5 @@
 -- H = J sum S_i.S_i+1 + K sum (S_i.S_i+1)(S_i+2.S_i+3) + Q sum (S_i.S_i+2)(S_i+1.S_i+3)
--- Products of four spins, which couple by way of the ranks 0, 1 and 2.
+-- Products of four spins, which couple through the ranks 0, 1 and 2.
 
 structural { S = 1/2 }
 

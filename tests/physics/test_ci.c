@@ -240,7 +240,7 @@ static void test_known_energies(void **state)
     expect_eq(nfile, 7);
 }
 
-/* A run under way as version 0.1.0 wrote it: start vectors by irrep, and nothing else. */
+/* An unfinished run as version 0.1.0 wrote it: start vectors by irrep, and nothing else. */
 static void check_old_checkpoint(const char *path, const kl_ci_record *record)
 {
     kl_err err;
@@ -409,7 +409,7 @@ static void test_hidden_symmetries(void **state)
     }
 }
 
-/* One answer by every way of storing H, by no storage, by one irrep at a time and by all labels taken
+/* One answer by every storage of H, by no storage, by one irrep at a time and by all labels taken
    away. */
 static void test_ways(void **state)
 {
@@ -794,7 +794,7 @@ static void test_threads_and_file(void **state)
             expect_true(a.block[g].ndet == back.r.block[g].ndet && a.block[g].nnz == back.r.block[g].nnz &&
                         a.block[g].facts.sparsity == back.r.block[g].facts.sparsity);
         kl_cifile_clear(&back);
-        /* A run under way. */
+        /* An unfinished run. */
         double number[2] = {1.5, -3};
         int nvec;
         kl_result_run run = {.stage = 0, .nnumber = 2, .number = number}, got = {0};

@@ -56,7 +56,7 @@ static void make_states(const pair_t *p, kl_qn target, uint64_t seed, kl_state *
     expect_ok(kl_engine_state(e, &energy, x, &err), err);
     expect_ok(kl_engine_state(e, &energy, hx, &err), err);
     expect_ok(kl_engine_energy(e, &unused, &err), err); /* makes the operators */
-    expect_ok(kl_superblock_create(p->spin.ex, e->row_op, e->col_op, target, &h, &err), err);
+    expect_ok(kl_superblock_create(p->spin.ex, e->row_op, e->col_op, target, 0, &h, &err), err);
     const int64_t n = e->layout.n;
     expect_ok(p->spin.ex->vt.alloc(p->spin.ex, n, &y, &err), err);
     expect_ok(h->op.apply(&h->op, 1, e->psi, n, y, n, &err), err);

@@ -426,8 +426,8 @@ static int open_devices(void **state)
     const char *const must = getenv("KL_TEST_MUST_RUN");
     for (int i = 0; i < 2; i++) {
         kl_err err = {""};
-        const kl_status st =
-            i == 0 ? kl_exec_open_cuda(&devices[i], &err) : kl_exec_open_offload(0, &devices[i], &err);
+        const kl_status st = i == 0 ? kl_exec_open_cuda(KL_ANY_DEVICE, &devices[i], &err)
+                                    : kl_exec_open_offload(KL_ANY_DEVICE, 0, &devices[i], &err);
         if (st == KL_OK) continue;
         devices[i] = NULL;
         if (st == KL_EABSENT && !must) continue;

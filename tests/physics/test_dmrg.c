@@ -128,7 +128,7 @@ static void test_scales(void **state)
     expect_exact("hubbard", "F=1/2", "chain:5", "t=1e8 U=4e8", "N_up=3 N_dn=2");
 }
 
-/* A device with less and less memory: operators go to the host and come back, LR gives way to l-1-1-r, the
+/* A device with less and less memory: operators go to the host and come back, l-1-1-r replaces LR, the
    basis is split; the energy stays, until one line says that it is too little. */
 static void test_little_memory(void **state)
 {

@@ -1,4 +1,4 @@
-/* Exact diagonalization: H v against the oracle's matrix for every model, both ways of cutting a system in
+/* Exact diagonalization: H v against the oracle's matrix for every model, both forms of cutting a system in
    two, every instruction set and any number of threads; energies by every solver; energies known from
    elsewhere; DMRG; sizes beyond 2^31.
    SPDX-License-Identifier: Apache-2.0 */
@@ -501,7 +501,7 @@ static void test_multiplet(void **state)
     core_no_memory();
 }
 
-/* Places of sectors that no vector is made of: half-filled Hubbard on 18 and 20 sites, with 2.4 and 34
+/* Sizes of sectors that no vector is made of: half-filled Hubbard on 18 and 20 sites, with 2.4 and 34
    thousand million states. */
 static void test_large(void **state)
 {

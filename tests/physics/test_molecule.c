@@ -95,7 +95,7 @@ typedef struct integrals {
     double h[2][N][N], g[3][N][N][N][N]; /* aa, bb, ab */
 } integrals;
 
-/* Symmetric in every way that real orbitals make integrals so; restricted: one set for both spins. */
+/* With all symmetries that integrals over real orbitals have; restricted: one set for both spins. */
 static void random_integrals(integrals *x, int unrestricted, uint64_t seed)
 {
     for (int spin = 0; spin < 2; spin++)
@@ -247,6 +247,56 @@ static void test_starts(void **state)
     kl_fcidump_destroy(&f);
 }
 
+/* The reference of as many up as down electrons has closed shells, though an open one may lie lower. */
+static void test_closed_shells(void **state)
+{
+    (void)state;
+    kl_err err;
+    int opened = 0;
+    for (int seed = 1; seed <= 20; seed++) {
+        integrals x;
+        random_integrals(&x, seed & 1, (uint64_t)seed);
+        kl_fcidump *f = write_and_read(&x, seed & 1, 4, 0);
+        for (int closed = 0; closed < 2; closed++) {
+            kl_ciorbitals l;
+            kl_ci_opts o = ask("full", 1);
+            o.lowest = 1;
+            o.closed = closed;
+            expect_ok(kl_ciorbitals_make(f, &o, &l, &err), err);
+            const int differ = memcmp(l.occ, l.occ + N, N) != 0;
+            kl_test_case("seed %d closed %d", seed, closed);
+            if (closed) expect_eq(differ, 0);
+            else opened += differ;
+            kl_ciorbitals_clear(&l);
+        }
+        kl_fcidump_destroy(&f);
+    }
+    expect_true(opened > 0);
+}
+
+/* Irreps stay together, two that exchange most side by side; each orbital occurs once. */
+static void test_order_by_irreps(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"n2-sto3g.fcidump", "o2-triplet-sto3g.fcidump", "lih-sto3g.fcidump"};
+    for (int k = 0; k < 3; k++) {
+        kl_err err;
+        kl_fcidump *f = load(files[k]);
+        int order[64], seen[64] = {0}, changes = 0;
+        expect_ok(kl_orbitals_order(f, NULL, "fiedler", order, &err), err);
+        for (int p = 0; p < f->norb; p++) seen[order[p]]++;
+        for (int p = 0; p < f->norb; p++) expect_eq(seen[p], 1);
+        /* of N2 and O2 by axes: sigma with sigma*, pi_x with pi_x*, pi_y with pi_y* */
+        for (int p = 1; p < f->norb; p++) {
+            const int a = f->irrep[order[p - 1]], b = f->irrep[order[p]];
+            changes += k < 2 ? a % 4 != b % 4 : a != b;
+        }
+        kl_test_case("%s", files[k]);
+        expect_true(k < 2 ? changes == 2 : changes < f->norb - 1);
+        kl_fcidump_destroy(&f);
+    }
+}
+
 /* What is left out changes no energy by more than is told. */
 static void test_threshold(void **state)
 {
@@ -391,8 +441,10 @@ static void test_elements(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files),   cmocka_unit_test(test_random),
-                                       cmocka_unit_test(test_starts),  cmocka_unit_test(test_threshold),
-                                       cmocka_unit_test(test_refused), cmocka_unit_test(test_elements)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_starts),        cmocka_unit_test(test_threshold),
+        cmocka_unit_test(test_closed_shells), cmocka_unit_test(test_order_by_irreps),
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_elements)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }

@@ -151,7 +151,7 @@ static void check_cut(const core_job *j, const blocks *b, const core_full *full,
     expect_ok(kl_bigop_create(b->right[c + 2], col, c + 1, &r, &err), err);
     if (form & 1) expect_ok(kl_bigop_make_dense(l, &err), err);
     if (form & 2) expect_ok(kl_bigop_make_dense(r, &err), err);
-    expect_ok(kl_superblock_create(j->ex, l, r, target, &s, &err), err);
+    expect_ok(kl_superblock_create(j->ex, l, r, target, 0, &s, &err), err);
     core_space *rs = core_space_enlarge(b->lspace[c], row, KL_LEFT),
                *cs = core_space_enlarge(b->rspace[c + 2], col, KL_RIGHT);
     const int64_t n = s->layout.n, dim = rs->dim * cs->dim;

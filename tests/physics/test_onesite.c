@@ -1,5 +1,5 @@
 /* One site at a time: a site is absorbed without a change of the wavefunctions, its basis stays orthonormal,
-   what is measured on the way is the two-site variance, wrong starts find the ground state, error bars hold,
+   what is measured meanwhile is the two-site variance, wrong starts find the ground state, error bars hold,
    broken runs go on to the same bits, and every allocation fails in turn.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bars.h"

@@ -1,5 +1,5 @@
 /* Truncation alone, on wavefunctions made for it: weights, entropy and discarded weight against reduced
-   density matrices by plain loops, both ways of finding them, multiplets, discarded weight, tiny singular
+   density matrices by plain loops, both methods of finding them, multiplets, discarded weight, tiny singular
    values, noise, and wavefunctions that cannot be truncated.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"

@@ -127,7 +127,7 @@ static void make_hand(void)
 }
 
 /* The kept operator of a string, made with its adjoint if it is new. (A B C ...)^+ is ... C^+ B^+ A^+: every
-   pair of odd ones changes places. */
+   pair of odd ones is exchanged. */
 static int keep(const int *string)
 {
     int k = 0, adjoint[HAND_FACTORS], nodd = 0;
@@ -149,7 +149,7 @@ static int keep(const int *string)
     return k;
 }
 
-/* Every sign by counting the odd pairs that change places. */
+/* Every sign by counting the odd pairs that are exchanged. */
 static void make_split(const kl_term_def *d, kl_split *row)
 {
     const int n = d->nfactor;
@@ -205,7 +205,7 @@ static void add_term(kl_place place, const char *where, int nslot, kl_coef coef,
     assert_true(++hand.nterm <= HAND_TERMS);
 }
 
-/* Coefficients by hand. The parameters are those of hand_param, by place. */
+/* Coefficients by hand. The parameters are those of hand_param, by index. */
 enum { T, U, W, EPS, V, X, ALPHA };
 #define NUMBER(v) {KL_COEF_NUMBER, 0, 0, v}
 #define SCALAR(p) {KL_COEF_SCALAR, p, 0, 0.0}

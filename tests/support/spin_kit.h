@@ -28,7 +28,7 @@ static void set_all(kl_params *par, const kl_model *m, const char *const *settin
     }
 }
 
-/* text: NULL, or the model's in place of a file. */
+/* text: NULL, or the model's instead of a file. */
 static void open_system(system_t *s, const char *what, const char *text, int spin, const char *lattice, int n,
                         const char *const *setting)
 {

@@ -72,7 +72,7 @@ static void run_cells(const kl_tile_plan *p, const kl_launch *l, const memory *m
 
 enum { MOST = 64 /* rows and columns of a tile */ };
 
-/* A tile on its way: the piece that comes next, NULL before the first, and the sums so far. */
+/* A tile under computation: the piece that comes next, NULL before the first, and the sums so far. */
 typedef struct under_way {
     const kl_piece *piece;
     double (*acc)[MOST];
@@ -80,7 +80,7 @@ typedef struct under_way {
 } under_way;
 
 typedef struct progress {
-    /* tiles of the first level that are written; tiles that had to wait on their way, some pieces being
+    /* tiles of the first level that are written; tiles that had to wait between pieces, some pieces being
        done */
     int64_t nfirst, nlate;
     uint8_t turn[KL_TURNS];

@@ -372,7 +372,7 @@ static void test_run_under_way(void **unused)
     core_no_memory();
 }
 
-/* A bond the other way round is another lattice: pairing terms change their sign. */
+/* A bond in the other direction is another lattice: pairing terms change their sign. */
 static void test_fingerprint(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
-/* Lattices with a unit cell: numbers of bonds and plaquettes, translation invariance, classes, places, tilted
-   clusters, momenta, and one line for every bad spec.
+/* Lattices with a unit cell: numbers of bonds and plaquettes, translation invariance, classes, coordinates,
+   tilted clusters, momenta, and one line for every bad spec.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"

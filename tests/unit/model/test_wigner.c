@@ -45,7 +45,7 @@ static void test_orthogonal(void **unused)
     check_orthogonal(200, 2, 199, 3);
 }
 
-/* {a b c; d e f; g h 0} is a 6j; a 9j is the same but for a sign when two rows change places. */
+/* {a b c; d e f; g h 0} is a 6j; a 9j is the same but for a sign when two rows are exchanged. */
 static void test_nine(void **unused)
 {
     (void)unused;

@@ -1,5 +1,5 @@
 /* Lists of operation records on the host against plain loops: random groups of products, sums and fills,
-   operands in every place, one and two threads with equal bits, products large enough for BLAS, and lists
+   operands in every memory, one and two threads with equal bits, products large enough for BLAS, and lists
    without anything in them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "record/assemble.h"
@@ -47,7 +47,7 @@ static void arena_close(arena *a)
 
 static int below(uint64_t *seed, int n) { return (int)(kl_test_bits(seed) % (uint64_t)n); }
 
-/* A place to read rows x cols from: x, LEFT, RIGHT, PACK or what the group has put into WORK (all of it). */
+/* A memory to read rows x cols from: x, LEFT, RIGHT, PACK or what the group has put into WORK (all of it). */
 static void operand(uint64_t *seed, const arena *a, int rows, int cols, int64_t nwork, uint8_t *at,
                     int64_t *off, int32_t *ld)
 {
@@ -557,7 +557,7 @@ static void test_concat(void **state)
     kl_exec_close(&ex);
 }
 
-/* An intermediate made of another one, whose place is written anew: joined or not, the answer is that of the
+/* An intermediate made of another one, whose memory is written anew: joined or not, the answer is that of the
    list. And a column, whose ldc says nothing, in a matrix that is put together. */
 static void test_concat_chain(void **state)
 {

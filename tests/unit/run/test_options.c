@@ -213,7 +213,7 @@ static const struct {
     {"bench offload --elements 3", "--elements: '3' was given; allowed: an integer from 4000 to 4000000000"},
     {"bench compare --csv", "--csv: the value is missing; it takes FILE"},
     {"bench ci --seconds x", "--seconds: 'x'"},
-    {"tune --csv x", "tune: --csv belongs to `kronlat bench gemv_trans'"},
+    {"tune --csv x", "tune: --csv belongs to `kronlat plot'"},
     {"tune x", "tune: takes no 'x'"},
 };
 

@@ -48,7 +48,7 @@ static void test_table(void **state)
     expect_eq(kl_tune_choose(&r, KL_TIMED_DOTS, 1000000, why, sizeof why), 2);
     expect_true(strstr(why, "100000") != NULL);
     expect_eq(kl_tune_choose(&r, KL_TIMED_FUSE, 10, why, sizeof why), -1);
-    /* twice as slow at 128, four times as fast at 512: as fast a third of the way up, in powers */
+    /* twice as slow at 128, four times as fast at 512: as fast at a third of the distance, in powers */
     expect_eq(kl_tune_from(&r, KL_TIMED_SWEEP, &from, why, sizeof why), 2);
     expect_eq(from, (int64_t)ceil(128 * pow(4, 1.0 / 3)));
     expect_eq(kl_tune_from(&r, KL_TIMED_COPY, &from, why, sizeof why), 0);
@@ -166,7 +166,7 @@ static void test_seconds(void **state)
     expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, 10, 0), 1e-6, 1e-20); /* no less than the smallest takes */
     expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, 1e6, 2), 1e-3, 1e-18);
     expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, 5e6, 0), 5e-2, 1e-15);
-    /* half of the way in powers */
+    /* half of the distance in powers */
     expect_near(kl_tune_seconds(&t, KL_TIMED_KRON, sqrt(1e3 * 1e6), 0), 1e-4, 1e-12);
     expect_true(isnan(kl_tune_seconds(&t, KL_TIMED_KRON, 1000, 1)));
     expect_true(isnan(kl_tune_seconds(&t, KL_TIMED_SIGMA, 1000, 0)));

@@ -1,6 +1,6 @@
 /* Sparse formats: each against CSR on random matrices with empty and long rows, products against plain sums
    for 1 to 17 vectors, memory against the formulas of mahmoud2018, the paper's own statistics, Matrix Market
-   both ways and mutated, every allocation failing.
+   written, read and mutated, every allocation failing.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -280,7 +280,7 @@ static void test_matrix_market(void **state)
         expect_refused(read_text(bad[k][0], &m, &err), KL_EINPUT, err, bad[k][1]);
     }
     expect_ok(read_text(good, &m, &err), err);
-    expect_eq(m->nnz, 3); /* (3,1) and (1,3) of a symmetric file are one place: added */
+    expect_eq(m->nnz, 3); /* (3,1) and (1,3) of a symmetric file are one entry: added */
     expect_near(m->rest_value[2], 4 - 1e-3, 1e-15);
     char path[] = "/tmp/kronlat-mm-XXXXXX";
     const int fd = mkstemp(path);

@@ -1,0 +1,225 @@
+/* A figure as gnuplot's commands and data: see figure.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/figure.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "cli/plot.h"
+#include "cli/plotmap.h"
+
+enum { WIDE = 520, HIGH = 380, NCOLOUR = 8 };
+
+typedef struct page {
+    const kl_figure *f;
+    kl_figure_look look;
+} page;
+
+/* Told apart in light and dark, and by those who see few colours (after Okabe and Ito). */
+static const char *const colour[NCOLOUR] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
+                                            "#b8860b", "#56b4e9", "#7f7f7f", "#8856a7"};
+
+static void put_data(FILE *to, int panel, const kl_panel *p)
+{
+    for (int s = 0; s < p->nseries; s++) {
+        const kl_series *const c = &p->series[s];
+        fprintf(to, "$p%d_%d << EOD\n", panel, s);
+        for (int64_t i = 0; i < c->n; i++) {
+            const int drawn = isfinite(c->x[i]) && isfinite(c->y[i]) && (!p->log_y || c->y[i] > 0) &&
+                              (!p->log_x || c->x[i] > 0);
+            if (!drawn) {
+                fprintf(to, "\n"); /* a gap in the line */
+                continue;
+            }
+            fprintf(to, "%.17g %.17g %.17g\n", c->x[i], c->y[i],
+                    c->error != NULL && isfinite(c->error[i]) ? c->error[i] : 0.0);
+        }
+        fprintf(to, "EOD\n");
+    }
+    if (p->kind != KL_PANEL_PLANE) return;
+    fprintf(to, "$p%d_z << EOD\n", panel);
+    for (int64_t y = 0; y < p->ny; y++) {
+        for (int64_t x = 0; x < p->nx; x++)
+            fprintf(to, "%.17g %.17g %.17g\n", p->grid_x[x], p->grid_y[y], p->z[y * p->nx + x]);
+        fprintf(to, "\n");
+    }
+    fprintf(to, "EOD\n");
+    if (p->noutline == 0) return;
+    fprintf(to, "$p%d_o << EOD\n", panel);
+    for (int k = 0; k <= p->noutline; k++)
+        fprintf(to, "%.17g %.17g\n", p->outline[k % p->noutline][0], p->outline[k % p->noutline][1]);
+    fprintf(to, "EOD\n");
+}
+
+static void label(FILE *to, const char *what, const char *text)
+{
+    fprintf(to, "set %s ", what);
+    kl_plot_quote(to, text);
+    fprintf(to, "\n");
+}
+
+static int is_drawable(const kl_panel *p, const kl_series *s)
+{
+    for (int64_t i = 0; i < s->n; i++)
+        if (isfinite(s->x[i]) && isfinite(s->y[i]) && (!p->log_y || s->y[i] > 0) &&
+            (!p->log_x || s->x[i] > 0))
+            return 1;
+    return 0;
+}
+
+/* What the curves span in x or y. */
+static void span(const kl_panel *p, int of_y, double out[2])
+{
+    const int log = of_y ? p->log_y : p->log_x;
+    out[0] = INFINITY;
+    out[1] = -INFINITY;
+    for (int s = 0; s < p->nseries; s++)
+        for (int64_t i = 0; i < p->series[s].n; i++) {
+            const double v = of_y ? p->series[s].y[i] : p->series[s].x[i];
+            if (!isfinite(v) || (log && v <= 0)) continue;
+            out[0] = fmin(out[0], v);
+            out[1] = fmax(out[1], v);
+        }
+}
+
+/* Of curves on one value gnuplot would show the noise. */
+static void ranges(FILE *to, const kl_panel *p)
+{
+    double x[2], y[2];
+    span(p, 0, x);
+    span(p, 1, y);
+    if (!isfinite(y[0])) fprintf(to, "set yrange [%s]\n", p->log_y ? "0.1:1" : "-1:1");
+    else if (!p->log_y && y[1] - y[0] <= 1e-7 * fmax(1, fmax(fabs(y[0]), fabs(y[1]))))
+        fprintf(to, "set yrange [%.17g:%.17g]\n", y[0] - 1, y[1] + 1);
+    else fprintf(to, "set yrange [*:*]\n");
+    if (!isfinite(x[0])) fprintf(to, "set xrange [*:*]\nset xtics autofreq\n");
+    else if (p->log_x) fprintf(to, "set xrange [%.17g:%.17g]\nset xtics autofreq\n", 0.9 * x[0], 1.1 * x[1]);
+    else {
+        const double room = x[1] > x[0] ? 0.03 * (x[1] - x[0]) : 0.5;
+        const int whole = x[0] == floor(x[0]) && x[1] == floor(x[1]) && x[1] - x[0] < 13 && x[1] - x[0] > 3;
+        fprintf(to, "set xrange [%.17g:%.17g]\nset xtics %s\n", x[0] - room, x[1] + room,
+                whole ? "1" : "autofreq");
+    }
+}
+
+static void stroke(FILE *to, int panel, int s, const kl_series *c, const char *pen)
+{
+    const char *const style =
+        c->stroke == KL_STROKE_POINTS && c->error != NULL ? "yerrorbars pointtype 7 pointsize 0.5"
+        : c->stroke == KL_STROKE_POINTS                   ? "points pointtype 7 pointsize 0.6"
+        : c->stroke == KL_STROKE_BOTH ? "linespoints pointtype 7 pointsize 0.5 linewidth 1.5"
+        : c->stroke == KL_STROKE_FIT  ? "lines linewidth 1.5 dashtype 2"
+                                      : "lines linewidth 1.8";
+    if (c->stroke == KL_STROKE_BAND)
+        fprintf(to,
+                "$p%d_%d using 1:($2-$3):($2+$3) with filledcurves linecolor rgb '%s' fillstyle transparent "
+                "solid "
+                "0.25 noborder notitle, ",
+                panel, s, pen);
+    fprintf(to, "$p%d_%d using %s with %s linecolor rgb '%s' ", panel, s,
+            c->stroke == KL_STROKE_POINTS && c->error != NULL ? "1:2:3" : "1:2", style, pen);
+    if (c->name[0] == '\0') fprintf(to, "notitle");
+    else {
+        fprintf(to, "title ");
+        kl_plot_quote(to, c->name);
+    }
+}
+
+static void draw_curves(FILE *to, int panel, const kl_panel *p)
+{
+    int drawn = 0, pen = 0, named = 0;
+    ranges(to, p);
+    for (int s = 0; s < p->nseries; s++) named += p->series[s].name[0] != '\0';
+    fprintf(to, "%s logscale x\n%s logscale y\nset format y '%s'\nset key %s\n", p->log_x ? "set" : "unset",
+            p->log_y ? "set" : "unset", p->log_y ? "%.0e" : "%g",
+            named > 5   ? "outside right samplen 1.2 font ',8'"
+            : named > 0 ? "inside top right samplen 1.5 font ',9'"
+                        : "off");
+    fprintf(to, "plot ");
+    for (int s = 0; s < p->nseries; s++) {
+        const kl_series *const c = &p->series[s];
+        /* a fit has the colour of what it fits */
+        const char *const ink = colour[(c->stroke == KL_STROKE_FIT && pen > 0 ? pen - 1 : pen++) % NCOLOUR];
+        if (!is_drawable(p, c)) continue;
+        fprintf(to, "%s", drawn++ ? ", " : "");
+        stroke(to, panel, s, c, ink);
+    }
+    fprintf(to, "%s\n", drawn ? "" : "[0:1] -2 notitle");
+}
+
+/* Half a cell around the outermost centres. */
+static void edges(int64_t n, const double *x, double out[2])
+{
+    const double half = n > 1 ? 0.5 * (x[n - 1] - x[0]) / (double)(n - 1) : 0.5;
+    out[0] = x[0] - half;
+    out[1] = x[n - 1] + half;
+}
+
+static void draw_plane(FILE *to, int panel, const kl_panel *p, int dark)
+{
+    double x[2], y[2];
+    edges(p->nx, p->grid_x, x);
+    edges(p->ny, p->grid_y, y);
+    fprintf(to,
+            "unset logscale\nset format y '%%g'\nset key off\nset xrange [%.17g:%.17g]\nset yrange "
+            "[%.17g:%.17g]\n"
+            "set cbrange [*:*]\nset colorbox\nset palette defined (%s)\n",
+            x[0], x[1], y[0], y[1],
+            dark ? "0 '#16161a', 0.15 '#3b4cc0', 0.5 '#e0a030', 1 '#fff6d0'"
+                 : "0 '#ffffff', 0.15 '#9cc4e4', 0.5 '#1f5fa8', 1 '#0a1030'");
+    double least = 0;
+    for (int64_t i = 0; i < p->nx * p->ny; i++) least = fmin(least, isfinite(p->z[i]) ? p->z[i] : 0);
+    if (least > -1e-9) fprintf(to, "set cbrange [0:*]\n");
+    fprintf(to, "set xtics %s\n", p->noutline > 0 ? "1" : "autofreq");
+    if (p->noutline > 0) fprintf(to, "set size ratio -1\n");
+    fprintf(to, "plot $p%d_z using 1:2:3 with image notitle", panel);
+    if (p->noutline > 0)
+        fprintf(to, ", $p%d_o using 1:2 with lines linewidth 1.5 linecolor rgb '#d55e00' notitle", panel);
+    fprintf(to, "\nset size noratio\nunset colorbox\n");
+}
+
+static void write_script(FILE *to, const void *self, const char *terminal)
+{
+    const page *const g = self;
+    const kl_figure *const f = g->f;
+    const int n = f->npanel > 0 ? f->npanel : 1, columns = n > 1 ? g->look.columns : 1,
+              rows = (n + columns - 1) / columns;
+    const char *const ink = g->look.dark ? "#e6e6e6" : "#202020";
+    for (int k = 0; k < f->npanel; k++) put_data(to, k, &f->panel[k]);
+    kl_plot_sheet(to, terminal, WIDE * columns, HIGH * rows + 50, g->look.dark);
+    fprintf(to,
+            "set border linecolor rgb '%s'\nset xtics textcolor rgb '%s'\nset ytics textcolor rgb '%s'\n"
+            "set cbtics textcolor rgb '%s'\nset title textcolor rgb '%s' font ',11'\nset xlabel textcolor "
+            "rgb '%s'\n"
+            "set ylabel textcolor rgb '%s'\nset key textcolor rgb '%s'\nset grid linecolor rgb '%s'\n"
+            "set multiplot layout %d,%d title ",
+            ink, ink, ink, ink, ink, ink, ink, ink, g->look.dark ? "#404048" : "#dddddd", rows, columns);
+    kl_plot_quote(to, f->title);
+    fprintf(to, " textcolor rgb '%s' font ',10'\n", ink);
+    for (int k = 0; k < f->npanel; k++) {
+        const kl_panel *const p = &f->panel[k];
+        label(to, "title", p->title);
+        label(to, "ylabel", p->y);
+        /* the note stands below the axis, where no curve is */
+        char below[400];
+        snprintf(below, sizeof below, "%s%s%s", p->x, p->note[0] != '\0' ? "\n" : "", p->note);
+        fprintf(to, "set xlabel ");
+        kl_plot_quote(to, p->x);
+        if (p->note[0] != '\0') {
+            fprintf(to, ".\"\\n\".");
+            kl_plot_quote(to, p->note);
+        }
+        fprintf(to, "\n");
+        if (p->kind == KL_PANEL_CURVES) draw_curves(to, k, p);
+        else if (p->kind == KL_PANEL_PLANE) draw_plane(to, k, p, g->look.dark);
+        else kl_plotmap_values(to, p->g, p->nsite, p->xy, p->site, p->bond, g->look.dark);
+    }
+    if (f->npanel == 0) fprintf(to, "set yrange [0:1]\nplot [0:1] -1 notitle\n");
+    fprintf(to, "unset multiplot\nunset output\n");
+}
+
+kl_status kl_figure_draw(const kl_figure *f, kl_figure_look look, const char *output, kl_err *err)
+{
+    const page p = {f, look};
+    return kl_plot_run(write_script, &p, output, err);
+}

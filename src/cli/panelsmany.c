@@ -1,0 +1,328 @@
+/* Panels of several results: see panels.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/panels.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/fit.h"
+
+enum { MOST_RESULT = 400 };
+
+typedef struct many {
+    int n;
+    kl_result *const *r;
+    const char *const *path;
+    int param; /* of each result the one scalar that differs, -1: none, or several */
+    int sizes; /* different numbers of sites */
+} many;
+
+/* The value of a scalar parameter. */
+static double scalar(const kl_result *r, int k) { return r->param[k].is_array ? NAN : r->param[k].value[0]; }
+
+static void compare(many *all)
+{
+    int found = 0;
+    const kl_result *const first = all->r[0];
+    all->param = -1;
+    for (int i = 1; i < all->n; i++) {
+        all->sizes |= all->r[i]->nsite != first->nsite;
+        if (all->r[i]->nparam != first->nparam) return;
+    }
+    for (int k = 0; k < first->nparam; k++) {
+        int differs = 0;
+        for (int i = 1; i < all->n; i++)
+            differs |= strcmp(all->r[i]->param[k].name, first->param[k].name) != 0 ||
+                       scalar(all->r[i], k) != scalar(first, k);
+        if (differs && !isnan(scalar(first, k))) {
+            found++;
+            all->param = k;
+        }
+    }
+    if (found != 1) all->param = -1;
+}
+
+/* What tells a result from the others. */
+static void name_of(const many *all, int i, char *out, size_t size)
+{
+    const kl_result *const r = all->r[i];
+    char charges[100];
+    const char *const slash = strrchr(all->path[i], '/');
+    kl_result_print_charges(r, charges, sizeof charges);
+    if (all->param >= 0) snprintf(out, size, "%s = %.6g", r->param[all->param].name, scalar(r, all->param));
+    else if (all->sizes) snprintf(out, size, "L = %d %.60s", r->nsite, charges);
+    else snprintf(out, size, "%s", slash != NULL ? slash + 1 : all->path[i]);
+}
+
+/* Least squares need numbers in order. */
+typedef struct point {
+    double x, y;
+} point;
+
+static int compare_points(const void *pa, const void *pb)
+{
+    const point *const a = pa, *const b = pb;
+    return a->x < b->x ? -1 : a->x > b->x ? 1 : (a->y > b->y) - (a->y < b->y);
+}
+
+static kl_status points(kl_panel *p, const char *name, kl_stroke stroke, int n, const point *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_series *s;
+    KL_TRY(kl_panel_add(p, name, stroke, n, 0, &s, err));
+    for (int i = 0; i < n; i++) {
+        s->x[i] = v[i].x;
+        s->y[i] = v[i].y;
+    }
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------- sizes */
+
+/* The difference of the two lowest energies of all results of each size: of two states of one, or of two
+   sectors. */
+static int gaps(const many *all, point *out)
+{
+    int n = 0;
+    for (int i = 0; i < all->n; i++) {
+        double low[2] = {INFINITY, INFINITY};
+        int seen = 0;
+        for (int j = 0; j < i; j++) seen |= all->r[j]->nsite == all->r[i]->nsite;
+        for (int j = i; j < all->n && !seen; j++) {
+            if (all->r[j]->nsite != all->r[i]->nsite) continue;
+            for (int k = 0; k < all->r[j]->dmrg.nstate; k++) {
+                const double e = all->r[j]->dmrg.energy[k];
+                if (e < low[0]) {
+                    low[1] = low[0];
+                    low[0] = e;
+                } else low[1] = fmin(low[1], e);
+            }
+        }
+        if (!seen && isfinite(low[1])) out[n++] = (point){all->r[i]->nsite, low[1] - low[0]};
+    }
+    qsort(out, (size_t)n, sizeof *out, compare_points);
+    return n;
+}
+
+static int energies_per_site(const many *all, point *out)
+{
+    int n = 0;
+    for (int i = 0; i < all->n; i++) {
+        int lowest = all->r[i]->dmrg.nstate > 0;
+        for (int j = 0; j < all->n && lowest; j++)
+            if (j != i && all->r[j]->nsite == all->r[i]->nsite && all->r[j]->dmrg.nstate > 0)
+                lowest = all->r[i]->dmrg.energy[0] < all->r[j]->dmrg.energy[0] ||
+                         (all->r[i]->dmrg.energy[0] == all->r[j]->dmrg.energy[0] && i < j);
+        if (lowest) out[n++] = (point){all->r[i]->nsite, all->r[i]->dmrg.energy[0] / all->r[i]->nsite};
+    }
+    qsort(out, (size_t)n, sizeof *out, compare_points);
+    return n;
+}
+
+/* Against 1/L, with the limit of endless systems. */
+static kl_status against_size(const char *title, const char *y, int n, point *v, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    enum { NCURVE = 101 };
+    double l[MOST_RESULT], value[MOST_RESULT];
+    kl_panel *p;
+    kl_series *s;
+    kl_limit to;
+    if (n < 2) return KL_OK;
+    KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
+    snprintf(p->x, sizeof p->x, "1 / L");
+    snprintf(p->y, sizeof p->y, "%s", y);
+    for (int i = 0; i < n; i++) {
+        l[i] = v[i].x;
+        value[i] = v[i].y;
+        v[i].x = 1 / v[i].x;
+    }
+    KL_TRY(points(p, "", KL_STROKE_POINTS, n, v, err));
+    if (n < 3 || !kl_fit_limit(n, l, value, &to)) {
+        snprintf(p->note, sizeof p->note, "three sizes at least are needed for a limit");
+        return KL_OK;
+    }
+    KL_TRY(kl_panel_add(p, "", KL_STROKE_FIT, NCURVE, 0, &s, err));
+    for (int i = 0; i < NCURVE; i++) {
+        s->x[i] = v[0].x * i / (NCURVE - 1);
+        for (int k = 0; k < to.n; k++) s->y[i] += to.coef[k] * pow(s->x[i], to.power[k]);
+    }
+    KL_TRY(kl_panel_add(p, "L → ∞", KL_STROKE_POINTS, 1, 1, &s, err));
+    s->y[0] = to.value;
+    s->error[0] = to.error;
+    size_t used =
+        (size_t)snprintf(p->note, sizeof p->note, "limit %.6f ± %.6f by terms in", to.value, to.error);
+    for (int k = 1; k < to.n && used < sizeof p->note; k++)
+        used += (size_t)snprintf(p->note + used, sizeof p->note - used, to.power[k] == 1 ? " 1/L" : " 1/L^%d",
+                                 to.power[k]);
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------- a parameter */
+
+static double mean(const kl_measured *m)
+{
+    double sum = 0;
+    int64_t n = 1;
+    for (int k = 0; k < m->rank; k++) n *= m->shape[k];
+    for (int64_t i = 0; i < n; i++) sum += m->data[i] / (double)n;
+    return sum;
+}
+
+/* Energies and averages that every result has, against the parameter in which they differ. */
+static kl_status against_parameter(const many *all, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    point v[MOST_RESULT];
+    kl_panel *p;
+    const kl_result *const first = all->r[0];
+    const char *const name = first->param[all->param].name;
+    for (int what = -2; what < first->nmeasured; what++) {
+        const kl_measured *const m = what < 0 ? NULL : &first->measured[what];
+        char title[200] = "energy per site", y[80] = "E / N";
+        int n = 0;
+        if (m != NULL && m->rank != 0 && strncmp(m->name, "local/", 6) != 0) continue;
+        if (m != NULL && (strncmp(m->name, "ed/", 3) == 0 || strchr(m->name, '@') == NULL) && m->rank == 0 &&
+            strcmp(m->name, "variance") == 0)
+            continue;
+        for (int i = 0; i < all->n; i++) {
+            const kl_result *const r = all->r[i];
+            const kl_measured *const here = m == NULL ? NULL : kl_panels_find(r, m->name);
+            const double x = scalar(r, all->param);
+            if (what == -2 && r->dmrg.nstate > 0) v[n++] = (point){x, r->dmrg.energy[0] / r->nsite};
+            if (what == -1 && r->dmrg.nstate > 1) v[n++] = (point){x, r->dmrg.energy[1] - r->dmrg.energy[0]};
+            if (here != NULL && here->rank == m->rank) v[n++] = (point){x, mean(here)};
+        }
+        if (n < 2) continue;
+        if (what == -1) {
+            snprintf(title, sizeof title, "gap of the sector");
+            snprintf(y, sizeof y, "E1 - E0");
+        }
+        if (m != NULL) {
+            kl_panels_title(first, m, title, sizeof title - 40);
+            if (m->rank > 0) snprintf(title + strlen(title), 30, ", mean over sites");
+            snprintf(y, sizeof y, "mean");
+        }
+        qsort(v, (size_t)n, sizeof *v, compare_points);
+        KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
+        snprintf(p->x, sizeof p->x, "%s", name);
+        snprintf(p->y, sizeof p->y, "%s", y);
+        KL_TRY(points(p, "", KL_STROKE_BOTH, n, v, err));
+    }
+out:
+    return st;
+}
+
+/* ---------------------------------------------------------------- curves side by side */
+
+static kl_status overlay_entropy(const many *all, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_panel *p = NULL;
+    kl_series *s;
+    char name[120];
+    for (int i = 0; i < all->n; i++) {
+        const double *const e = kl_panels_entropy(all->r[i]);
+        if (e == NULL) continue;
+        if (p == NULL) {
+            KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, "entanglement entropy", &p, err));
+            snprintf(p->x, sizeof p->x, "sites before the cut / all sites");
+            snprintf(p->y, sizeof p->y, "S");
+        }
+        name_of(all, i, name, sizeof name);
+        KL_TRY(kl_panel_add(p, name, KL_STROKE_BOTH, all->r[i]->nsite - 1, 0, &s, err));
+        for (int k = 0; k < all->r[i]->nsite - 1; k++) {
+            s->x[k] = (k + 1.0) / all->r[i]->nsite;
+            s->y[k] = e[k];
+        }
+    }
+out:
+    return st;
+}
+
+/* Profiles by site, decays of pairs, and averages by temperature or frequency of one name. */
+static kl_status overlay(const many *all, const kl_measured *m, kl_figure *f, kl_err *err)
+{
+    enum { MOST_DISTANCE = 400 };
+    kl_status st = KL_OK;
+    kl_panel *p = NULL;
+    kl_series *s;
+    char title[160], name[120];
+    double distance[MOST_DISTANCE], value[MOST_DISTANCE];
+    const int pairs = m->rank == 2 && m->shape[0] == all->r[0]->nsite && m->shape[1] == m->shape[0];
+    const int curve = m->rank == 2 && m->shape[1] == 2 && !pairs;
+    if (m->rank != 1 && !pairs && !curve) return KL_OK;
+    kl_panels_title(all->r[0], m, title, sizeof title);
+    for (int i = 0; i < all->n; i++) {
+        const kl_measured *const here = kl_panels_find(all->r[i], m->name);
+        if (here == NULL || here->rank != m->rank) continue;
+        const int n =
+            pairs ? kl_panels_decay(all->r[i], here, MOST_DISTANCE, distance, value) : (int)here->shape[0];
+        const kl_measured *const t =
+            strncmp(m->name, "thermal/", 8) == 0 ? kl_panels_find(all->r[i], "thermal/temperature") : NULL;
+        if (n < 2 || (curve && t == NULL && strncmp(m->name, "spectral/", 9) != 0) ||
+            (t != NULL && t->shape[0] != here->shape[0]))
+            continue;
+        if (p == NULL) {
+            KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
+            snprintf(p->x, sizeof p->x, "%s",
+                     pairs       ? "distance"
+                     : t != NULL ? "temperature T"
+                     : curve     ? "ω"
+                                 : "site");
+            snprintf(p->y, sizeof p->y, "%s", pairs ? "|correlation|" : t != NULL ? "per site" : "value");
+            p->log_x = p->log_y = pairs;
+        }
+        name_of(all, i, name, sizeof name);
+        KL_TRY(kl_panel_add(p, name,
+                            t != NULL ? KL_STROKE_BAND
+                            : curve   ? KL_STROKE_LINE
+                                      : KL_STROKE_BOTH,
+                            n, t != NULL, &s, err));
+        for (int k = 0; k < n; k++) {
+            s->x[k] = pairs ? distance[k] : t != NULL ? t->data[k] : curve ? here->data[2 * k] : k;
+            s->y[k] = pairs       ? fabs(value[k])
+                      : t != NULL ? here->data[2 * k] / all->r[i]->nsite
+                      : curve     ? here->data[2 * k + 1]
+                                  : here->data[k];
+            if (t != NULL) s->error[k] = here->data[2 * k + 1] / all->r[i]->nsite;
+        }
+    }
+out:
+    return st;
+}
+
+kl_status kl_panels_many(int n, kl_result *const *r, const char *const *path, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    many all = {n, r, path, -1, 0};
+    point v[MOST_RESULT];
+    if (n > MOST_RESULT)
+        return kl_fail(err, KL_EINPUT, "plot: %d results are given; allowed: %d in one picture", n,
+                       MOST_RESULT);
+    compare(&all);
+    snprintf(f->title, sizeof f->title, "%.100s, %d results", r[0]->model, n);
+    for (int i = 1; i < n; i++)
+        if (strcmp(r[i]->model, r[0]->model) != 0) snprintf(f->title, sizeof f->title, "%d results", n);
+    if (all.sizes) {
+        int count = gaps(&all, v);
+        KL_TRY(against_size("gap against size", "gap", count, v, f, err));
+        count = energies_per_site(&all, v);
+        KL_TRY(against_size("energy per site against size", "E / L", count, v, f, err));
+    }
+    if (all.param >= 0) KL_TRY(against_parameter(&all, f, err));
+    if (n <= 12) KL_TRY(overlay_entropy(&all, f, err));
+    else KL_TRY(kl_figure_leave(f, "curves by site", "a panel shows those of 12 results", err));
+    for (int i = 0; i < r[0]->nmeasured && n <= 12; i++)
+        if (strncmp(r[0]->measured[i].name, "state_", 6) != 0 &&
+            strncmp(r[0]->measured[i].name, "ed/", 3) != 0 &&
+            strncmp(r[0]->measured[i].name, "poles/", 6) != 0 &&
+            strcmp(r[0]->measured[i].name, "thermal/temperature") != 0)
+            KL_TRY(overlay(&all, &r[0]->measured[i], f, err));
+out:
+    return st;
+}

@@ -1,0 +1,477 @@
+/* See share.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "comm/share.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+/* What a message costs in flops of those who wait for it: to be sent at all, and a number of it. A list is
+   divided where the work that others do is more. Processors; devices that are linked; others. */
+static const struct cost {
+    double message, number;
+} costs[] = {{1.0e5, 20.0}, {3.0e8, 320.0}, {1.0e9, 16000.0}};
+
+static const struct cost *cost_of(const kl_exec *ex)
+{
+    return &costs[ex->space == KL_SPACE_HOST ? 0 : ex->ranks->linked ? 1 : 2];
+}
+/* Work of a number that is written, beside the flops of its records. */
+#define WRITTEN 1.0
+
+typedef struct sharing {
+    kl_ranks ranks, spread; /* of the executor, first, and of its twin for solvers */
+    kl_exec alone, solver;
+    double *speed; /* [ranks] */
+} sharing;
+
+/* How a list is divided. */
+typedef struct divided {
+    kl_batch mine; /* its base is the whole list's */
+    int64_t *begin; /* [ranks + 1] of y, for lists with parts */
+    int npiece;
+    kl_share_piece *piece; /* [ranks] of y, for the others */
+} divided;
+
+/* ---------------------------------------------------------------- who does what */
+
+int kl_share_worth(const kl_exec *ex, double flop, int64_t numbers)
+{
+    const struct cost *const c = cost_of(ex);
+    return flop * (1.0 - 1.0 / kl_ranks_size(ex)) > c->message + c->number * (double)numbers;
+}
+
+/* Tasks from `from` on that a rank of that speed has done by `time`, at least none. */
+static int64_t done_by(int64_t n, const double *cost, int64_t from, double work)
+{
+    double sum = 0;
+    int64_t i = from;
+    while (i < n && sum + cost[i] <= work) sum += cost[i++];
+    return i;
+}
+
+static int is_enough(int64_t n, const double *cost, int size, const double *speed, double time,
+                     int64_t *first)
+{
+    first[0] = 0;
+    for (int r = 0; r < size; r++) first[r + 1] = done_by(n, cost, first[r], time * speed[r]);
+    return first[size] == n;
+}
+
+void kl_share_cut(int64_t n, const double *cost, int size, const double *speed, int64_t *first)
+{
+    enum { HALVINGS = 40 };
+    double all = 0, fastest = 0, slowest = INFINITY;
+    for (int64_t i = 0; i < n; i++) all += cost[i];
+    for (int r = 0; r < size; r++) {
+        fastest = fmax(fastest, speed[r]);
+        slowest = fmin(slowest, speed[r]);
+    }
+    double low = 0, high = 2 * all / slowest + 1;
+    for (int i = 0; i < HALVINGS; i++) {
+        const double mid = 0.5 * (low + high);
+        if (is_enough(n, cost, size, speed, mid, first)) high = mid;
+        else low = mid;
+    }
+    (void)is_enough(n, cost, size, speed, high, first);
+    first[size] = n;
+}
+
+typedef struct costly {
+    double cost;
+    int task;
+} costly;
+
+static int by_cost(const void *pa, const void *pb)
+{
+    const costly *const a = pa, *const b = pb;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return a->task - b->task;
+}
+
+kl_status kl_share_tasks(int n, const double *cost, int size, const double *speed, int *owner, kl_err *err)
+{
+    kl_status st = KL_OK;
+    costly *list = NULL;
+    double *busy = NULL;
+    KL_TRY(kl_alloc(&list, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&busy, size, KL_MEM_WORK, err));
+    for (int i = 0; i < n; i++) list[i] = (costly){cost[i], i};
+    qsort(list, (size_t)n, sizeof *list, by_cost);
+    for (int i = 0; i < n; i++) {
+        int best = 0;
+        for (int r = 1; r < size; r++)
+            if (busy[r] + list[i].cost / speed[r] < busy[best] + list[i].cost / speed[best]) best = r;
+        busy[best] += list[i].cost / speed[best];
+        owner[list[i].task] = best;
+    }
+out:
+    kl_free(&list);
+    kl_free(&busy);
+    return st;
+}
+
+kl_status kl_share_owners(const kl_exec *ex, int n, const double *cost, int *owner, kl_err *err)
+{
+    if (ex->ranks) return kl_share_tasks(n, cost, kl_ranks_size(ex), ex->ranks->speed, owner, err);
+    memset(owner, 0, (size_t)n * sizeof *owner);
+    return KL_OK;
+}
+
+void kl_share_rows(const kl_exec *ex, int64_t n, const double *cost, int64_t *first)
+{
+    kl_share_cut(n, cost, kl_ranks_size(ex), ex->ranks->speed, first);
+}
+
+/* ---------------------------------------------------------------- what all want */
+
+/* What rank `me` sends or receives of a piece. */
+static int push_parts(int me, int size, kl_share_piece all, kl_ranks_part *part, kl_dptr base)
+{
+    int n = 0;
+    for (int r = 0; r < size && all.owner == me; r++)
+        if (r != me) part[n++] = (kl_ranks_part){r, 1, kl_dptr_at(base, all.at), all.n};
+    if (all.owner != me) part[n++] = (kl_ranks_part){all.owner, 0, kl_dptr_at(base, all.at), all.n};
+    return n;
+}
+
+/* Pieces of one owner that lie behind each other go as one. */
+static kl_status exchange(kl_exec *ex, int npiece, const kl_share_piece *piece, kl_dptr base, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
+    kl_ranks_part *part = NULL;
+    kl_transfer *t = NULL;
+    int n = 0;
+    KL_TRY(kl_alloc(&part, (int64_t)npiece * size, KL_MEM_WORK, err));
+    for (int i = 0, next; i < npiece; i = next) {
+        kl_share_piece one = piece[i];
+        for (next = i + 1;
+             next < npiece && piece[next].owner == one.owner && piece[next].at == one.at + one.n; next++)
+            one.n += piece[next].n;
+        if (one.n > 0) n += push_parts(me, size, one, part + n, base);
+    }
+    KL_TRY(kl_ranks_start(ex, n, part, &t, err));
+    KL_TRY(kl_ranks_finish(ex, &t, err));
+out:
+    kl_free(&part);
+    return st;
+}
+
+kl_status kl_share_exchange(kl_exec *ex, int npiece, const kl_share_piece *piece, double *base, kl_err *err)
+{
+    if (!ex->ranks) return KL_OK;
+    kl_exec here = {.space = KL_SPACE_HOST, .ranks = ex->ranks};
+    return exchange(&here, npiece, piece, (kl_dptr){(uintptr_t)base}, err);
+}
+
+kl_status kl_share_exchange_there(kl_exec *ex, int npiece, const kl_share_piece *piece, kl_dptr base,
+                                  kl_err *err)
+{
+    return ex->ranks ? exchange(ex, npiece, piece, base, err) : KL_OK;
+}
+
+/* First how long they are, then all of them. */
+kl_status kl_share_lists(kl_exec *ex, int n, kl_share_list *list, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int me = kl_ranks_mine(ex);
+    kl_share_piece *piece = NULL;
+    double *count = NULL, *all = NULL;
+    int64_t total = 0;
+    KL_TRY(kl_alloc(&piece, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&count, n, KL_MEM_WORK, err));
+    for (int i = 0; i < n; i++) {
+        piece[i] = (kl_share_piece){list[i].owner, i, 1};
+        count[i] = list[i].count;
+    }
+    KL_TRY(kl_share_exchange(ex, n, piece, count, err));
+    for (int i = 0; i < n; i++) {
+        piece[i] = (kl_share_piece){list[i].owner, total, (int64_t)count[i]};
+        total += piece[i].n;
+    }
+    KL_TRY(kl_realloc(&all, total, KL_MEM_WORK, err));
+    for (int i = 0; i < n; i++)
+        if (list[i].owner == me && list[i].count > 0)
+            memcpy(all + piece[i].at, list[i].number, (size_t)piece[i].n * sizeof *all);
+    KL_TRY(kl_share_exchange(ex, n, piece, all, err));
+    for (int i = 0; i < n; i++) {
+        if (list[i].owner == me || piece[i].n == 0) continue;
+        list[i].count = (int)piece[i].n;
+        KL_TRY(kl_realloc(&list[i].number, piece[i].n, KL_MEM_WORK, err));
+        memcpy(list[i].number, all + piece[i].at, (size_t)piece[i].n * sizeof *all);
+    }
+out:
+    kl_free(&piece);
+    kl_free(&count);
+    kl_free(&all);
+    return st;
+}
+
+/* ---------------------------------------------------------------- lists */
+
+typedef struct placed {
+    int64_t y;
+    int group;
+} placed;
+
+static int by_place(const void *pa, const void *pb)
+{
+    const placed *const a = pa, *const b = pb;
+    if (a->y != b->y) return a->y > b->y ? 1 : -1;
+    return a->group - b->group;
+}
+
+/* 0: groups do not say where they write. */
+static int says_where(const kl_batch *b)
+{
+    for (int g = 0; g < b->ngroup; g++)
+        if (b->group[g].ny == 0 && b->group[g].last > b->group[g].first) return 0;
+    return 1;
+}
+
+/* Groups list[n] of b, their results `shift` numbers further down. */
+static kl_status take_groups(const kl_batch *b, int64_t n, const placed *list, int64_t shift, kl_batch *mine,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    for (int64_t i = 0; i < n; i++) {
+        const kl_group *const g = &b->group[list[i].group];
+        KL_TRY(kl_batch_open_group(mine, g->y - shift, g->ny, err));
+        KL_TRY(kl_batch_reserve(mine, g->last - g->first, err));
+        for (int64_t r = g->first; r < g->last; r++) {
+            kl_rec *const to = kl_batch_push(mine);
+            *to = b->rec[r];
+            if (to->at_c == KL_AT_Y) to->c -= shift;
+        }
+        kl_batch_close_group(mine, g->nwork);
+    }
+out:
+    return st;
+}
+
+/* first[ranks + 1] of the groups in the order of what they write. */
+static kl_status cut_groups(const kl_exec *ex, const kl_batch *b, const placed *list, int64_t *first,
+                            kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *cost = NULL;
+    KL_TRY(kl_alloc(&cost, b->ngroup, KL_MEM_WORK, err));
+    for (int g = 0; g < b->ngroup; g++) {
+        const kl_group *const at = &b->group[list[g].group];
+        cost[g] = at->flop + WRITTEN * (double)at->ny;
+    }
+    kl_share_cut(b->ngroup, cost, kl_ranks_size(ex), ex->ranks->speed, first);
+out:
+    kl_free(&cost);
+    return st;
+}
+
+static kl_status divide(kl_exec *ex, const kl_batch *b, divided *d, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
+    placed *list = NULL;
+    int64_t *first = NULL;
+    KL_TRY(kl_alloc(&list, b->ngroup, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&first, size + 1, KL_MEM_WORK, err));
+    for (int g = 0; g < b->ngroup; g++) list[g] = (placed){b->group[g].y, g};
+    qsort(list, (size_t)b->ngroup, sizeof *list, by_place);
+    KL_TRY(cut_groups(ex, b, list, first, err));
+    KL_TRY(kl_alloc(&d->begin, size + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&d->piece, size, KL_MEM_RECORD, err));
+    for (int r = 0; r < size; r++) {
+        if (first[r + 1] == first[r]) continue;
+        const kl_group *const last = &b->group[list[first[r + 1] - 1].group];
+        const int64_t at = list[first[r]].y;
+        d->piece[d->npiece++] = (kl_share_piece){r, at, last->y + last->ny - at};
+    }
+    for (int r = 1; r <= size; r++)
+        d->begin[r] = r == size || first[r] == b->ngroup ? b->ny : list[first[r]].y;
+    kl_batch_init(&d->mine);
+    KL_TRY(take_groups(b, first[me + 1] - first[me], list + first[me], b->parts ? d->begin[me] : 0, &d->mine,
+                       err));
+    d->mine.nx = b->nx;
+    d->mine.ny = b->parts ? d->begin[me + 1] - d->begin[me] : b->ny;
+    d->mine.zero = b->zero;
+    d->mine.lasting = b->lasting;
+    d->mine.once = b->once;
+    memcpy(d->mine.base, b->base, sizeof b->base);
+    KL_TRY(kl_batch_close(&d->mine, err));
+out:
+    kl_free(&list);
+    kl_free(&first);
+    return st;
+}
+
+static void discard(divided **pd)
+{
+    divided *const d = *pd;
+    if (!d) return;
+    kl_batch_clear(&d->mine);
+    kl_free(&d->begin);
+    kl_free(&d->piece);
+    kl_free(pd);
+}
+
+static kl_status share_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    divided *d = NULL;
+    b->shared = NULL;
+    if (!kl_share_worth(ex, b->flop, b->ny) || !says_where(b))
+        return ex->ranks->own.batch_prepare(ex, b, err);
+    KL_TRY(kl_alloc(&d, 1, KL_MEM_RECORD, err));
+    KL_TRY(divide(ex, b, d, err));
+    if (d->mine.ngroup > 0) KL_TRY(ex->ranks->own.batch_prepare(ex, &d->mine, err));
+    b->shared = d;
+    d = NULL;
+out:
+    discard(&d);
+    return st;
+}
+
+static kl_status share_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)
+{
+    kl_status st = KL_OK;
+    divided *const d = b->shared;
+    if (!d) return ex->ranks->own.batch_apply(ex, b, x, y, err);
+    memcpy(d->mine.base, b->base, sizeof b->base);
+    if (d->mine.ngroup > 0) KL_TRY(ex->ranks->own.batch_apply(ex, &d->mine, x, y, err));
+    if (!b->parts) KL_TRY(kl_share_exchange_there(ex, d->npiece, d->piece, y, err));
+out:
+    return st;
+}
+
+static void share_release(kl_exec *ex, kl_batch *b)
+{
+    divided *d = b->shared;
+    b->shared = NULL;
+    if (d && d->mine.ngroup > 0) ex->ranks->own.batch_release(ex, &d->mine);
+    if (!d) ex->ranks->own.batch_release(ex, b);
+    discard(&d);
+}
+
+static void share_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
+{
+    const divided *const d = b->shared;
+    *plan = (kl_batch_plan){.kernel = "none"};
+    if (!d) ex->ranks->own.batch_explain(ex, b, plan);
+    else if (d->mine.ngroup > 0) ex->ranks->own.batch_explain(ex, &d->mine, plan);
+}
+
+const int64_t *kl_share_begin(const kl_batch *b)
+{
+    return b->shared && b->parts ? ((const divided *)b->shared)->begin : NULL;
+}
+
+/* ---------------------------------------------------------------- operators that wait */
+
+kl_status kl_share_put_away(kl_exec *ex, int64_t n, kl_dptr *data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t *begin = NULL;
+    kl_dptr mine = {0};
+    KL_TRY(kl_ranks_even(ex, n, 1, &begin, err));
+    const int64_t from = begin[kl_ranks_mine(ex)], count = begin[kl_ranks_mine(ex) + 1] - from;
+    KL_TRY(kl_exec_alloc_operators(ex, count, &mine, err));
+    ex->vt.copy(ex, count, kl_dptr_at(*data, from), mine);
+    ex->vt.release(ex, data);
+    *data = mine;
+out:
+    kl_free(&begin);
+    return st;
+}
+
+kl_status kl_share_bring(kl_exec *ex, int64_t n, kl_dptr *data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t *begin = NULL;
+    kl_dptr whole = {0};
+    KL_TRY(kl_ranks_even(ex, n, 1, &begin, err));
+    KL_TRY(kl_exec_alloc_operators(ex, n, &whole, err));
+    KL_TRY(kl_ranks_gather(ex, begin, *data, whole, err));
+    ex->vt.release(ex, data);
+    *data = whole;
+    whole.addr = 0;
+out:
+    ex->vt.release(ex, &whole);
+    kl_free(&begin);
+    return st;
+}
+
+kl_status kl_share_download(kl_exec *ex, int64_t n, kl_dptr data, double *whole, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t *begin = NULL;
+    KL_TRY(kl_ranks_even(ex, n, 1, &begin, err));
+    KL_TRY(kl_ranks_download(ex, begin, n, data, whole, err));
+out:
+    kl_free(&begin);
+    return st;
+}
+
+/* ---------------------------------------------------------------- the executor */
+
+/* What may have changed since: threads, ways, what is learned of eigenproblems. */
+static kl_exec *twin(const kl_exec *ex, kl_exec *to)
+{
+    const kl_vtable vt = to->vt;
+    kl_ranks *const r = to->ranks;
+    const double saved = to->eigen.saved;
+    *to = *ex;
+    to->vt = vt;
+    to->ranks = r;
+    to->eigen.saved = saved;
+    return to;
+}
+
+kl_exec *kl_share_alone(kl_exec *ex) { return ex->ranks ? twin(ex, ex->ranks->alone) : ex; }
+
+kl_exec *kl_share_solver(kl_exec *ex) { return ex->ranks ? twin(ex, ex->ranks->solver) : ex; }
+
+static void share_close(kl_exec *ex)
+{
+    sharing *s = (sharing *)(void *)ex->ranks; /* its first member */
+    ex->vt = ex->ranks->own;
+    ex->ranks = NULL;
+    kl_free(&s->speed);
+    kl_free(&s);
+    ex->vt.close(ex);
+}
+
+kl_status kl_share_join(kl_exec *ex, kl_comm *comm, kl_err *err)
+{
+    kl_status st = KL_OK;
+    sharing *s = NULL;
+    const double mine = ex->nthread;
+    int linked;
+    KL_TRY(kl_ranks_link(ex, comm, &linked, err));
+    KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&s->speed, comm->size, KL_MEM_MISC, err));
+    kl_comm_gather(comm, &mine, s->speed, sizeof mine);
+    s->ranks = (kl_ranks){.comm = comm,
+                          .own = ex->vt,
+                          .linked = linked,
+                          .alone = &s->alone,
+                          .solver = &s->solver,
+                          .speed = s->speed};
+    s->spread = (kl_ranks){.comm = comm, .own = ex->vt, .linked = linked, .spread = 1, .speed = s->speed};
+    s->alone = *ex;
+    ex->vt.batch_prepare = share_prepare;
+    ex->vt.batch_apply = share_apply;
+    ex->vt.batch_release = share_release;
+    ex->vt.batch_explain = share_explain;
+    ex->vt.close = share_close;
+    s->solver = *ex;
+    s->solver.ranks = &s->spread;
+    kl_ranks_overlay(&s->solver.vt);
+    ex->ranks = &s->ranks;
+    s = NULL;
+out:
+    if (s) kl_free(&s->speed);
+    kl_free(&s);
+    return st;
+}
