@@ -19,7 +19,11 @@
 extern "C" {
 #endif
 
-enum { KL_RESULT = 1024, KL_SCRATCH = 2 * KL_RESULT }; /* doubles */
+/* doubles */
+enum {
+    KL_RESULT = 1024,
+    KL_SCRATCH = 2 * KL_RESULT,
+};
 enum { KL_STAGING = 96 << 10 };                  /* bytes */
 
 /* matrices that are diagonalized at a time: four are 6 % faster on an H200, but need two threads more than

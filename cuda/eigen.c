@@ -7,7 +7,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { VECTORS = 1, LOWER = 0 }; /* CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER */
+/* CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER */
+enum {
+    VECTORS = 1,
+    LOWER = 0,
+};
 
 typedef struct solver {
     int (*create)(void **);

@@ -5,7 +5,10 @@
 #include "device/reduce_device.h"
 #include <stdio.h>
 
-enum { INTS = (4 + KL_TURNS) * (int)sizeof(int), SLOTS = KL_SLOTS * (int)sizeof(kl_slot) };
+enum {
+    INTS = (4 + KL_TURNS) * (int)sizeof(int),
+    SLOTS = KL_SLOTS * (int)sizeof(kl_slot),
+};
 
 static const int64_t no_limit = 0;
 

@@ -102,7 +102,11 @@ int kl_cuda_is_far(kl_exec *ex, kl_dptr p)
 }
 
 /* What the driver copies from usual memory goes through one thread. */
-enum { STAGED_FROM = 512 << 20, STAGED = 16 << 20, PIECE = 1 << 20 };
+enum {
+    STAGED_FROM = 512 << 20,
+    STAGED = 16 << 20,
+    PIECE = 1 << 20,
+};
 
 typedef struct staged {
     char *to;

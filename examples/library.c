@@ -9,7 +9,7 @@ int main(void)
     kronlat_error *const error = kronlat_error_create();
     kronlat_problem *problem = NULL;
     kronlat_result *result = NULL;
-    int64_t shape[3];
+    int64_t shape[4];
     const double *density;
     int failed = kronlat_problem_create("hubbard", &problem, error) ||
                  kronlat_problem_set(problem, "sites", "8", error) ||

@@ -70,7 +70,7 @@ kronlat_status kronlat_problem_create(const char *model, kronlat_problem **out, 
 /* The same from the text of a model file; name: what messages call it. */
 kronlat_status kronlat_problem_create_text(const char *name, const char *text, kronlat_problem **out,
                                            kronlat_error *error);
-/* A molecule, from the FCIDUMP file at `path`; for kronlat_ci. */
+/* A molecule, from the FCIDUMP file at `path`; for kronlat_ci and kronlat_dmrg. */
 kronlat_status kronlat_problem_create_fcidump(const char *path, kronlat_problem **out, kronlat_error *error);
 /* A molecule, from integrals over norb real orthonormal orbitals, in hartree:
      H = core + sum_pq,s h[s][p][q] c+_ps c_qs + 1/2 sum_pqrs,st (pq|rs)_st c+_ps c+_rt c_st c_qs
@@ -213,7 +213,7 @@ const char *kronlat_result_text(const kronlat_result *result, const char *what);
    "state_k/local/Sz". Names from 0 to count - 1; NULL beyond. */
 int kronlat_result_count(const kronlat_result *result);
 const char *kronlat_result_name(const kronlat_result *result, int i);
-/* The array of this name. *rank: 0 (one number) to 3; shape[3]: its extents, the rest 0; *data: row-major,
+/* The array of this name. *rank: 0 (one number) to 4; shape[4]: its extents, the rest 0; *data: row-major,
    the result's. Any of the three may be NULL. BAD_INPUT: there is no such array. */
 kronlat_status kronlat_result_array(const kronlat_result *result, const char *name, int *rank, int64_t *shape,
                                     const double **data, kronlat_error *error);

@@ -6,7 +6,11 @@
 #define KL_MPI_MODULE_H
 #include "base/mem.h"
 
-enum { KL_MPI_ABI = 1, KL_MPI_WHY = 600, KL_MPI_WORDS = 1024 };
+enum {
+    KL_MPI_ABI = 1,
+    KL_MPI_WHY = 600,
+    KL_MPI_WORDS = 1024,
+};
 
 /* Bytes that go to a rank or come from it. What goes between two ranks arrives in its order. */
 typedef struct kl_mpi_part {

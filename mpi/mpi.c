@@ -6,7 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_BYTES = 1 << 30 /* of one message: MPI counts in int */, TALKS = 64 };
+enum {
+    MOST_BYTES = 1 << 30, /* of one message: MPI counts in int */
+    TALKS = 64,
+};
 
 struct kl_mpi_wait {
     int n;

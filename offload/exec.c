@@ -18,7 +18,11 @@ enum { SLOTS = KL_SLOTS * (int)sizeof(kl_slot) }; /* bytes */
    and stays for the life of the program. Numbers: cuda.h. */
 static void *open_driver(int device, int *nsm, int *l2_bytes)
 {
-    enum { SPIN = 1, MULTIPROCESSORS = 16, L2_BYTES = 38 };
+    enum {
+        SPIN = 1,
+        MULTIPROCESSORS = 16,
+        L2_BYTES = 38,
+    };
     void *const lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     int (*init)(unsigned), (*get)(int *, int), (*attribute)(int *, int, int), (*flags)(int, unsigned),
         (*retain)(void **, int), (*current)(void *);

@@ -326,7 +326,10 @@ ALWAYS void rows(int t, int T, int n, int64_t from, int nin, int nout, int npair
 static void fuse_flat(const kl_offload *self, int n, int64_t from, const kl_fuse *f, const uint64_t *p,
                       double *sum)
 {
-    enum { FOLD = 64, THREADS = KL_SCRATCH / MOST_PAIR - FOLD };
+    enum {
+        FOLD = 64,
+        THREADS = KL_SCRATCH / MOST_PAIR - FOLD,
+    };
     double *const part = self->scratch, *const folded = part + MOST_PAIR * THREADS, host[FOLD * MOST_PAIR];
     const int nin = f->nin, nout = f->nout, npair = f->npair,
               want = KL_BLOCK * kl_teams_of(self, 8 * self->nsm), all = want < THREADS ? want : THREADS;

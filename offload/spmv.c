@@ -74,7 +74,11 @@ static void apply_plain(const kl_offload *self, const kl_spdev *d, const double 
 #if KL_OFFLOAD_BARE
 
 /* 64 registers a thread: see src/meson.build */
-enum { PACKED_THREADS = 1024, TILE_THREADS = 32 * KL_TILE_WARPS, GATHER = 256 };
+enum {
+    PACKED_THREADS = 1024,
+    TILE_THREADS = 32 * KL_TILE_WARPS,
+    GATHER = 256,
+};
 
 #ifdef __NVPTX__
 #define SHARED ((double *)llvm_omp_target_dynamic_shared_alloc())

@@ -46,7 +46,11 @@
 #include "run/runfile.h"
 #include "io/checked.h"
 
-enum { STATUS_OK = 0, STATUS_BAD = 2, STATUS_INTERRUPTED = 130 };
+enum {
+    STATUS_OK = 0,
+    STATUS_BAD = 2,
+    STATUS_INTERRUPTED = 130,
+};
 
 static volatile sig_atomic_t interrupts;
 static pthread_t writer; /* the thread that makes files */

@@ -13,7 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LANES = KL_KRON_LANES, SIDE = 32, TEAM = 256, ROUNDS = 7, GROUPS = 3, STRIP = 8, SHARED = 36 << 10 };
+enum {
+    LANES = KL_KRON_LANES,
+    SIDE = 32,
+    TEAM = 256,
+    ROUNDS = 7,
+    GROUPS = 3,
+    STRIP = 8,
+    SHARED = 36 << 10, /* bytes that a tuned kernel may take */
+};
 
 /* ---------------------------------------------------------------- libraries */
 

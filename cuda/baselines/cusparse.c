@@ -8,7 +8,10 @@
 #include <cusparse.h>
 #include <dlfcn.h>
 
-enum { ROUNDS = 3, NALG = 3 };
+enum {
+    ROUNDS = 3,
+    NALG = 3,
+};
 static const cusparseSpMVAlg_t spmv_alg[NALG] = {CUSPARSE_SPMV_ALG_DEFAULT, CUSPARSE_SPMV_CSR_ALG1,
                                                  CUSPARSE_SPMV_CSR_ALG2};
 static const cusparseSpMMAlg_t spmm_alg[NALG] = {CUSPARSE_SPMM_CSR_ALG1, CUSPARSE_SPMM_CSR_ALG2,

@@ -5,7 +5,11 @@
 #include "device/kron_device.h"
 #include "base/random.h"
 
-enum { LANES = KL_KRON_LANES, VECTOR_TEAM = 384, SUM_TEAM = 1024 };
+enum {
+    LANES = KL_KRON_LANES,
+    VECTOR_TEAM = 384,
+    SUM_TEAM = 1024,
+};
 
 /* Threads of a multiprocessor, all its teams together: what needs more than 64 registers a thread has 80. */
 template <int PLAIN>

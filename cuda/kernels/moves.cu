@@ -3,7 +3,11 @@
 #include "../device.h"
 #include "exec/moves.h"
 
-enum { FETCH = 256, LAND = 128 }; /* threads of a block */
+/* threads of a block */
+enum {
+    FETCH = 256,
+    LAND = 128,
+};
 
 static __global__ void __launch_bounds__(FETCH)
     fetch(kl_moves m, int64_t row, int nunit, const double *x, double *panel)

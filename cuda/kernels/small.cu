@@ -7,7 +7,11 @@
 namespace
 {
 
-enum { WARPS = 4, UNITS = 4 /* of 8 rows or columns */, DEPTH = 4 };
+enum {
+    WARPS = 4,
+    UNITS = 4, /* of 8 rows or columns */
+    DEPTH = 4,
+};
 
 __device__ __forceinline__ void multiply(double (&c)[2], double a, double b)
 {

@@ -83,7 +83,7 @@ class Result(Mapping[str, np.ndarray]):
 
     def _find(self, name: str) -> tuple[tuple[int, ...], Any]:
         """Shape and data of an array."""
-        rank, shape, data = ffi.new("int *"), ffi.new("int64_t[3]"), ffi.new("const double **")
+        rank, shape, data = ffi.new("int *"), ffi.new("int64_t[4]"), ffi.new("const double **")
         call("result_array", self._c, text(name), rank, shape, data)
         return tuple(shape[k] for k in range(rank[0])), data[0]
 

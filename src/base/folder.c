@@ -12,7 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_REST = 2 * PATH_MAX, MOST_LINKS = 40 };
+enum {
+    MAX_REST = 2 * PATH_MAX,
+    MOST_LINKS = 40,
+};
 
 typedef struct walk {
     const char *path;        /* for messages */

@@ -15,7 +15,10 @@
 
 #include "base/mem.h"
 
-enum { LOOK_MS = 100, STREAM_BYTES = 1 << 16 };
+enum {
+    LOOK_MS = 100,
+    STREAM_BYTES = 1 << 16,
+};
 
 static _Thread_local uint64_t digest = KL_HASH_EMPTY;
 

@@ -4,7 +4,10 @@
 #include "base/mem.h"
 #include <string.h>
 
-enum { LEAST = 512, HEADROOM = 1 << 30 };
+enum {
+    LEAST = 512,
+    HEADROOM = 1 << 30,
+};
 
 /* Class of a size and the bytes of its blocks. */
 static int class_of(int64_t bytes, int64_t *size)

@@ -63,7 +63,10 @@ static kl_status wait(kl_exec *ex, kl_dptr p, kl_err *err)
 
 static kl_status measure_ceiling(bench *b, kl_err *err)
 {
-    enum { N = 1 << 24, MANY = 10 };
+    enum {
+        N = 1 << 24,
+        MANY = 10,
+    };
     kl_status st = KL_OK;
     kl_exec *const ex = b->ex;
     kl_dptr x = {0};

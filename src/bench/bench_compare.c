@@ -21,7 +21,14 @@
 
 #define ENOUGH 2.0 /* seconds */
 
-enum { MOST_ROW = 96, NCOLUMN = 4, HOST = 0, OFFLOAD, CUDA, LIBRARY };
+enum {
+    MOST_ROW = 96,
+    NCOLUMN = 4,
+    HOST = 0,
+    OFFLOAD,
+    CUDA,
+    LIBRARY,
+};
 static const char *const column_name[NCOLUMN] = {"host", "offload", "cuda", "library"};
 
 typedef struct row {
@@ -191,7 +198,10 @@ static kl_status read_csv(bench *b, kl_err *err)
 {
     /* behind the name: size, four times, ceiling, bytes, flop, residual; what follows, such as who measured
        it and when, is for people */
-    enum { COLUMNS = 9, RESIDUAL = COLUMNS - 1 };
+    enum {
+        COLUMNS = 9,
+        RESIDUAL = COLUMNS - 1,
+    };
     kl_status st = KL_OK;
     char line[512];
     FILE *f;

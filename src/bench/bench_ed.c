@@ -196,7 +196,13 @@ static int on_step(void *self, int napply, double energy, double residual)
    them anew with all inner products of these, which have to be those that the first pass foretells. */
 static kl_status fused_steps(const kl_ed *ed, double copy_ms, kl_err *err)
 {
-    enum { IN = 6, OUT = 5, PAIRS = IN * (IN + 1) / 2, NEW = OUT * (OUT + 1) / 2, ROUNDS = 9 };
+    enum {
+        IN = 6,
+        OUT = 5,
+        PAIRS = IN * (IN + 1) / 2,
+        NEW = OUT * (OUT + 1) / 2,
+        ROUNDS = 9,
+    };
     kl_status st = KL_OK;
     kl_exec *const ex = ed->ex;
     const int64_t n = ed->op.n;
@@ -249,7 +255,11 @@ out:
 
 static kl_status on_device(kl_ed *ed, int nthread, kl_err *err)
 {
-    enum { ROUNDS = 9, COPIES = 5, STEPS = 164 };
+    enum {
+        ROUNDS = 9,
+        COPIES = 5,
+        STEPS = 164,
+    };
     kl_status st = KL_OK;
     kl_exec *const ex = ed->ex;
     const int64_t n = ed->op.n, ld = kl_eig_stride(n);

@@ -21,7 +21,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_HYBRID = 8, LATER = 5 };
+enum {
+    MOST_HYBRID = 8,
+    LATER = 5,
+};
 
 typedef struct bench {
     const char *file, *exec, *json_file;

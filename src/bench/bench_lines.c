@@ -24,7 +24,10 @@ static void rest(double seconds)
     nanosleep(&t, NULL);
 }
 
-enum { NINE = 9, MANY = 99 };
+enum {
+    NINE = 9,
+    MANY = 99,
+};
 
 /* The median of so many runs, an odd number. */
 static kl_status median(int runs, kl_bench_fn *f, void *self, double *seconds, kl_err *err)

@@ -19,7 +19,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_WORD = 300, MOST_PART = 16, MOST_ROUND = 100 };
+enum {
+    MOST_WORD = 300,
+    MOST_PART = 16,
+    MOST_ROUND = 100,
+};
 
 /* What the JSON of a run says, and what the system says of its process. */
 typedef struct told {

@@ -13,7 +13,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_HEIGHT = 16, MOST_WIDTH = 64, MOST_BELT = 8, WIDEST = 256, REPEAT = 9, ROUNDS = 3 };
+enum {
+    MOST_HEIGHT = 16,
+    MOST_WIDTH = 64,
+    MOST_BELT = 8,
+    WIDEST = 256,
+    REPEAT = 9,
+    ROUNDS = 3,
+};
 
 typedef struct bench {
     kl_exec *ex, *host;

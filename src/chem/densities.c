@@ -11,7 +11,11 @@
 #include "base/mem.h"
 #include "phase.h"
 
-enum { NOP = KL_MOLECULE_OPS, DIM = 4, PAIR = DIM * DIM };
+enum {
+    NOP = KL_MOLECULE_OPS,
+    DIM = 4,
+    PAIR = DIM * DIM,
+};
 
 struct kl_densities {
     const kl_molecule *m;
@@ -329,7 +333,10 @@ out:
 
 double kl_densities_spin(kl_densities *d, const double *value, int ms2)
 {
-    enum { LOWERS = KL_CDAG_DN | KL_C_UP, RAISES = KL_CDAG_UP | KL_C_DN };
+    enum {
+        LOWERS = KL_CDAG_DN | KL_C_UP,
+        RAISES = KL_CDAG_UP | KL_C_DN,
+    };
     pass p = {.d = d, .value = value};
     const int n = d->m->norb;
     const double sz = 0.5 * ms2;

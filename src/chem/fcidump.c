@@ -19,7 +19,11 @@
 #include "base/mem.h"
 #include "chem/orbsym.h"
 
-enum { MAX_LABEL = 2 * KL_FCIDUMP_MAX_ORB, MAX_WORD = 96, MAX_LINE = 1024 };
+enum {
+    MAX_LABEL = 2 * KL_FCIDUMP_MAX_ORB,
+    MAX_WORD = 96,
+    MAX_LINE = 1024,
+};
 
 /* What is no larger may stand behind indices that name no integral. */
 static const double rounding = 1e-10;

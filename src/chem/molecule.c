@@ -15,9 +15,20 @@
 #include "model/strings.h"
 #include "phase.h"
 
-enum { NOP = KL_MOLECULE_OPS, DIM = 4, MAX_IRREP = 8, MAX_SHIFT = 2, NSHIFT = 2 * MAX_SHIFT + 1 };
+enum {
+    NOP = KL_MOLECULE_OPS,
+    DIM = 4,
+    MAX_IRREP = 8,
+    MAX_SHIFT = 2,
+    NSHIFT = 2 * MAX_SHIFT + 1,
+};
 enum { NKEPT = 1 + NSHIFT * NSHIFT * MAX_IRREP * 2 };
-enum { CDAG_UP = KL_CDAG_UP, CDAG_DN = KL_CDAG_DN, C_DN = KL_C_DN, C_UP = KL_C_UP };
+enum {
+    CDAG_UP = KL_CDAG_UP,
+    CDAG_DN = KL_CDAG_DN,
+    C_DN = KL_C_DN,
+    C_UP = KL_C_UP,
+};
 
 typedef struct kl_molecule_tables {
     kl_charge charge[5];

@@ -11,7 +11,13 @@
 
 /* The operators of a site by these bits a, b, c, d: cdag_up^a cdag_dn^b c_dn^c c_up^d; 0 is the identity. The
    states of a site by the bits 1 (up) and 2 (dn). */
-enum { KL_CDAG_UP = 1, KL_CDAG_DN = 2, KL_C_DN = 4, KL_C_UP = 8, KL_MOLECULE_OPS = 16 };
+enum {
+    KL_CDAG_UP = 1,
+    KL_CDAG_DN = 2,
+    KL_C_DN = 4,
+    KL_C_UP = 8,
+    KL_MOLECULE_OPS = 16,
+};
 
 typedef struct kl_molecule {
     kl_model model;

@@ -252,7 +252,10 @@ out:
 
 /* ---------------------------------------------------------------- genetic */
 
-enum { PARENTS = 32, GENERATIONS = 400 };
+enum {
+    PARENTS = 32,
+    GENERATIONS = 400,
+};
 
 /* How much the orbitals exchange, times the square of how far they lie apart. */
 static double cost_of(int n, const double *exchanged, const int *order)

@@ -7,7 +7,10 @@
 #include "base/mem.h"
 
 static const int MARK = 7100; /* the first of the numbers that are kept */
-enum { HEAD = 3, SECTOR = 4 };
+enum {
+    HEAD = 3,
+    SECTOR = 4,
+};
 
 /* ORDER of the numbers: these, then each irrep's, then the solver's. */
 static void list_head(kl_cikeep *k, kl_keep_list *l)

@@ -10,7 +10,11 @@
 extern "C" {
 #endif
 
-enum { KL_CIMATRIX_SMALL = 32768, KL_CIMATRIX_LARGE = 1048576, KL_CIMATRIX_COUNT = 10 };
+enum {
+    KL_CIMATRIX_SMALL = 32768,
+    KL_CIMATRIX_LARGE = 1048576,
+    KL_CIMATRIX_COUNT = 10,
+};
 
 /* number: 1 to 10, as in the tables. nrow: any from 16384 on; up to 262,144 rows are filled like the small
    ones, more like the large ones. */

@@ -11,7 +11,10 @@
 static kl_status count_nonzeros(const kl_ciorbitals *l, const kl_ci_opts *o, const kl_det_spec *spec,
                                 kl_ci_plan *out, int g, kl_err *err)
 {
-    enum { ALL = 100000, MOST = 20000000 };
+    enum {
+        ALL = 100000,
+        MOST = 20000000,
+    };
     kl_status st = KL_OK;
     kl_detspace *space = NULL;
     kl_slater *h = NULL;

@@ -10,7 +10,12 @@
 #include "base/random.h"
 
 /* guards: roots above the wanted ones, which may come down */
-enum { DEFAULT_PSPACE = 120, MOST_PSPACE = 2000, MIN_GUARD = KL_CISECTOR_GUARD, MAX_GUARD = 4 };
+enum {
+    DEFAULT_PSPACE = 120,
+    MOST_PSPACE = 2000,
+    MIN_GUARD = KL_CISECTOR_GUARD,
+    MAX_GUARD = 4,
+};
 /* states of the small block this close above the last wanted one are followed too */
 static const double guard_window = 0.15;
 /* norm of what is random in a start vector of norm 1: a tenth costs no more than a product or two; a third

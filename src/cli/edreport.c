@@ -71,7 +71,10 @@ static void print_states(FILE *to, const kl_result *r, const double *run)
 /* Energies of all states: a few by themselves, many by their ends. */
 static void print_spectrum(FILE *to, const kl_measured *m, double attainable)
 {
-    enum { FEW = 70, LINE = 5 };
+    enum {
+        FEW = 70,
+        LINE = 5,
+    };
     const int64_t n = m->shape[0];
     fprintf(to, "spectrum     all %lld energies, from %.12g to %.12g%s\n", (long long)n, m->data[0],
             m->data[n - 1], n > FEW ? "; each is in --json and the result file" : "");

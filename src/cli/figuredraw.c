@@ -8,7 +8,11 @@
 #include "cli/plot.h"
 #include "cli/plotmap.h"
 
-enum { WIDE = 520, HIGH = 380, NCOLOUR = 8 };
+enum {
+    WIDE = 520,
+    HIGH = 380,
+    NCOLOUR = 8,
+};
 
 typedef struct page {
     const kl_figure *f;

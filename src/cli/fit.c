@@ -45,7 +45,10 @@ int kl_fit_linear(int n, int p, const double (*a)[KL_FIT_TERMS], const double *y
 
 /* ---------------------------------------------------------------- the central charge */
 
-enum { MOST_CUT = 4096, NTRIM = 5 };
+enum {
+    MOST_CUT = 4096,
+    NTRIM = 5,
+};
 static const double trim[NTRIM] = {1.0 / 16, 1.0 / 8, 1.0 / 6, 1.0 / 5, 1.0 / 4};
 
 typedef struct charge_fit {

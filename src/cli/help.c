@@ -8,7 +8,11 @@
 
 #include "run/optiontable.h"
 
-enum { WIDTH = 96, COLUMN = 29 }; /* of the text, and where explanations begin */
+/* of the text, and where explanations begin */
+enum {
+    WIDTH = 96,
+    COLUMN = 29,
+};
 
 static const char *const group_title[KL_NGROUP] = {NULL,          "The system", "Accuracy", "The run",
                                                    "The machine", "Output",     NULL};

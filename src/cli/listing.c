@@ -91,7 +91,11 @@ static void list_models(const kl_options *o)
     }
 }
 
-enum { MOST_CUTS = 6, MOST_KEPT = 16 }; /* in the short form; --json has all */
+/* in the short form; --json has all */
+enum {
+    MOST_CUTS = 6,
+    MOST_KEPT = 16,
+};
 
 /* Where a cut may split a term's factors: "sign left | right". Terms with the same records show them once. */
 static void show_cuts(const kl_model *m, int term)

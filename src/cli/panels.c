@@ -30,8 +30,7 @@ int kl_panels_line(const kl_result *r)
     return chain ? 1 : ring ? 2 : 0;
 }
 
-/* 1: the sites have places in a plane. */
-static int is_plane(const kl_result *r)
+int kl_panels_plane(const kl_result *r)
 {
     int x = 0, y = 0;
     for (int i = 1; i < r->nsite && r->xy != NULL; i++) {
@@ -256,8 +255,8 @@ out:
     return st;
 }
 
-static kl_status map(const kl_result *r, const char *title, const double *site, const double *bond,
-                     kl_figure *f, kl_err *err)
+kl_status kl_panels_map(const kl_result *r, const char *title, const double *site, const double *bond,
+                        kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_panel *p;
@@ -306,8 +305,8 @@ static kl_status profile(const kl_result *r, const kl_measured *m, kl_figure *f,
     snprintf(y, sizeof y, "⟨%s⟩", op);
     KL_TRY(kl_alloc(&value, r->nsite, KL_MEM_WORK, err));
     for (int i = 0; i < r->nsite; i++) value[i] = fabs(m->data[i]) > noise_of(r) ? m->data[i] : 0;
-    if (is_plane(r)) {
-        KL_TRY(map(r, title, value, NULL, f, err));
+    if (kl_panels_plane(r)) {
+        KL_TRY(kl_panels_map(r, title, value, NULL, f, err));
         KL_TRY(columns(r, value, y, y, f, err));
         goto out;
     }
@@ -362,7 +361,7 @@ int kl_panels_decay(const kl_result *r, const kl_measured *m, int most, double *
 {
     const int line = kl_panels_line(r), n = r->nsite;
     int count = 0;
-    if (line == 0) return is_plane(r) ? row_decay(r, m, most, distance, value) : 0;
+    if (line == 0) return kl_panels_plane(r) ? row_decay(r, m, most, distance, value) : 0;
     const int last = line == 2 ? n / 2 : n - 1;
     for (int d = 1; d <= last && count < most; d++) {
         double sum = 0;
@@ -510,18 +509,18 @@ static kl_status correlation(const kl_result *r, const kl_measured *m, kl_figure
     double *site = NULL, *bond = NULL;
     const int n = r->nsite, from = middle_site(r);
     kl_panels_title(r, m, title, sizeof title);
-    if (is_plane(r)) {
+    if (kl_panels_plane(r)) {
         KL_TRY(kl_alloc(&site, n, KL_MEM_WORK, err));
         for (int j = 0; j < n; j++) site[j] = j == from ? NAN : m->data[(int64_t)from * n + j];
         snprintf(all, sizeof all, "%s with site %d", title, from);
-        KL_TRY(map(r, all, site, NULL, f, err));
+        KL_TRY(kl_panels_map(r, all, site, NULL, f, err));
         KL_TRY(kl_alloc(&bond, r->geometry.nbond, KL_MEM_WORK, err));
         for (int64_t b = 0; b < r->geometry.nbond; b++)
             bond[b] = kl_geometry_is(&r->geometry, b, "nn")
                           ? m->data[(int64_t)r->geometry.bond[b][0] * n + r->geometry.bond[b][1]]
                           : NAN;
         snprintf(all, sizeof all, "%s on bonds", title);
-        if (r->geometry.nbond > 0) KL_TRY(map(r, all, NULL, bond, f, err));
+        if (r->geometry.nbond > 0) KL_TRY(kl_panels_map(r, all, NULL, bond, f, err));
         if (!begins(m->name, "string/") && n <= 400) KL_TRY(zone(r, m, title, f, err));
     }
     KL_TRY(decay_panels(r, m, title, f, err));
@@ -549,6 +548,7 @@ static kl_status measured(const kl_result *r, const kl_measured *m, kl_figure *f
                                err);
     if (begins(m->name, "local/") && m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     if (begins(m->name, "structure/")) return kl_panels_structure(r, m, f, err);
+    if (begins(m->name, "bond/") || begins(m->name, "bondcorr/")) return kl_panels_bonds(r, m, f, err);
     if (square) return correlation(r, m, f, err);
     if (m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     return kl_figure_leave(f, m->name, "no panel shows an array of this kind", err);

@@ -25,6 +25,13 @@ void kl_panels_title(const kl_result *r, const kl_measured *m, char *out, size_t
 /* How a correlation falls off with the distance: at the middle of a chain, all around a ring, along the rows
    of a lattice with places. At most `most' values; returns how many. */
 int kl_panels_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value);
+/* 1: the sites have places in a plane. */
+int kl_panels_plane(const kl_result *r);
+/* Values on sites or bonds of the lattice, NULL: none; NaN: not drawn. */
+kl_status kl_panels_map(const kl_result *r, const char *title, const double *site, const double *bond,
+                        kl_figure *f, kl_err *err) KL_MUST_CHECK;
+/* bond/... and bondcorr/... */
+kl_status kl_panels_bonds(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err) KL_MUST_CHECK;
 /* Entropies by cut; NULL: none are told. */
 const double *kl_panels_entropy(const kl_result *r);
 

@@ -10,7 +10,11 @@
 #include "cli/panels.h"
 
 static const double PI = 3.14159265358979323846;
-enum { MOST_SPECTRA = 400, NFREQUENCY = 501, MOST_MOMENTUM = 1000 };
+enum {
+    MOST_SPECTRA = 400,
+    NFREQUENCY = 501,
+    MOST_MOMENTUM = 1000,
+};
 
 static int begins(const char *text, const char *with) { return strncmp(text, with, strlen(with)) == 0; }
 

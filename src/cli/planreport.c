@@ -19,7 +19,10 @@ void kl_report_title(FILE *to, const kl_report_head *head)
     if (head->charges[0] != '\0') fprintf(to, "charges      %s\n", head->charges);
 }
 
-enum { MAP_COLUMNS = 48, MAP_ROWS = 24 };
+enum {
+    MAP_COLUMNS = 48,
+    MAP_ROWS = 24,
+};
 
 /* Share of the work by the first two charges of the left patch; each left patch has one right partner, its
    charge being the rest of the target's. */

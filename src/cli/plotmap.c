@@ -95,7 +95,10 @@ void kl_plotmap_lattice(FILE *to, const char *title, const kl_geometry *g, int n
     fprintf(to, "\n");
 }
 
-enum { BLUE = 0x3a7fc4, ORANGE = 0xd5702a };
+enum {
+    BLUE = 0x3a7fc4,
+    ORANGE = 0xd5702a,
+};
 
 /* The least distance of two sites that a bond joins: what circles may fill. */
 static double spacing(const kl_geometry *g)

@@ -153,7 +153,9 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     const double scale = d->energy[0] != 0 ? fabs(d->energy[0]) : 1;
     fprintf(to, "\nenergy       %s  ", kl_report_energy(d->energy[0], d->error_estimate, e));
     if (isfinite(d->error_estimate)) fprintf(to, "+- %.1e", d->error_estimate);
-    else fprintf(to, "without an error bar, which takes two sweeps without noise");
+    else
+        fprintf(to, "without an error bar, which takes two sweeps without noise; of molecules, behind some "
+                    "with it");
     /* of 0 nothing is a part */
     if (d->error_estimate < fabs(d->energy[0]))
         fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0]));
@@ -164,7 +166,7 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
         fprintf(to, "to no discarded weight; %.1e was discarded in the last sweep\n", d->discarded);
     else
         fprintf(to, "to no two-site variance, which was %.1e in the last sweep, one site at a time\n",
-                last->variance);
+                last->variance * last->unit * last->unit);
     const double above = d->energy_kept[0] - d->energy[0];
     if (fabs(above) > 1e-14 * scale)
         fprintf(to,
@@ -257,7 +259,10 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
 
 void kl_report_measured(FILE *to, const kl_measured *m, int nsite)
 {
-    enum { PER_LINE = 8, MOST = 64 };
+    enum {
+        PER_LINE = 8,
+        MOST = 64,
+    };
     fprintf(to, "\n%s%s%s\n", m->name, m->note != NULL ? ": " : "", m->note != NULL ? m->note : "");
     if (m->rank == 0) fprintf(to, "  %.12g\n", m->data[0]);
     else if (m->rank == 1) {

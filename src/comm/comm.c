@@ -68,7 +68,11 @@ kl_launch kl_comm_launched(void)
 /* ---------------------------------------------------------------- the end */
 
 static const double HEARD_S = 3; /* how long others are listened to at the end */
-enum { SPIN = 200, YIELD = 2000, NAP_NS = 50000 };
+enum {
+    SPIN = 200,
+    YIELD = 2000,
+    NAP_NS = 50000,
+};
 
 static ranks *of(const kl_comm *c) { return c->self; }
 

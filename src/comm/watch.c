@@ -16,7 +16,10 @@
 
 #include "base/mem.h"
 
-enum { LOOK_MS = 100, TELL_MS = 500 /* the rank that tells has so long to do it */ };
+enum {
+    LOOK_MS = 100,
+    TELL_MS = 500, /* the rank that tells has so long to do it */
+};
 
 struct kl_comm_watch {
     int rank, nprocess;

@@ -193,7 +193,11 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
                                 int unit, int few, int narrow, uint32_t shared, uint32_t once,
                                 const double *table, const double *x, double *y)
 {
-    enum { ROWS = KL_DEVKRON_LEFT_ROWS, LANES = KL_KRON_LANES, FIRST = KL_KRON_AHEAD / 2 };
+    enum {
+        ROWS = KL_DEVKRON_LEFT_ROWS,
+        LANES = KL_KRON_LANES,
+        FIRST = KL_KRON_AHEAD / 2,
+    };
     const int row = kl_lane_number() / 4, c = kl_lane_number() % 4 * 2, ntile = (n + ROWS - 1) / ROWS,
               step = team / 32;
     const int has_near = b->left.near != 0, has_far = b->left.far != 0;
@@ -416,7 +420,11 @@ KL_DEV void kl_kron_right_second(double *acc, kl_kron_right_way *way, int k, int
 KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int64_t l0, int64_t nl8,
                           const double *x, double *acc)
 {
-    enum { ROWS = KL_DEVKRON_RIGHT_ROWS, LANES = KL_KRON_LANES, MINE = KL_KRON_MINE };
+    enum {
+        ROWS = KL_DEVKRON_RIGHT_ROWS,
+        LANES = KL_KRON_LANES,
+        MINE = KL_KRON_MINE,
+    };
     const kl_devkron_op *const o = &g->b;
     const kl_devkron_span span = o->span[tile];
     const int narrow = o->narrow;
@@ -554,7 +562,10 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
 KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t group, int team, int plain,
                           double *memory, const double *x, double *y)
 {
-    enum { LANES = KL_KRON_LANES, TILE = KL_DEVKRON_PITCH };
+    enum {
+        LANES = KL_KRON_LANES,
+        TILE = KL_DEVKRON_PITCH,
+    };
     uint64_t *const bar = (uint64_t *)memory;
     double *const s = memory + KL_KRON_HEAD;
     const int me = kl_in_block();

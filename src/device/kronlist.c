@@ -284,7 +284,10 @@ out:
 kl_status kl_kronlist_groups(const kl_kron_op *o, int64_t nrow, const kl_devkron_room *room, uint32_t **place,
                              int *ngroup, int64_t *far, kl_err *err)
 {
-    enum { STEP = MOST_ROWS, IDLE = 4 };
+    enum {
+        STEP = MOST_ROWS,
+        IDLE = 4,
+    };
     kl_status st = KL_OK;
     const int64_t nblock = (nrow + STEP - 1) / STEP, wide = room->most / STEP, round = room->round;
     /* of the best groups before a block; entries of the rows from a block on that stay there; of a block with

@@ -26,8 +26,17 @@ extern "C" {
    part's steps: step s is one non-zero of each lane. Four steps are a quad: values [2][32][2], columns
    [32][4] (16 bits, or 32 in the last part). The highest bit of a column says that its slice ends with it.
    Lane k of slice i owns row row_of[32 i + k] of the range; NO_ROW: none. */
-enum { KL_PACKED_COLUMNS = 16384, KL_PACKED_BLOCKS = 4, KL_PACKED_ROWS = 4096 };
-enum { KL_TILE_ROWS = 8192, KL_TILE_COLUMNS = 10500, KL_TILE_WARPS = 24, KL_TILE_NO_ROW = 0xffff };
+enum {
+    KL_PACKED_COLUMNS = 16384,
+    KL_PACKED_BLOCKS = 4,
+    KL_PACKED_ROWS = 4096,
+};
+enum {
+    KL_TILE_ROWS = 8192,
+    KL_TILE_COLUMNS = 10500,
+    KL_TILE_WARPS = 24,
+    KL_TILE_NO_ROW = 0xffff,
+};
 
 typedef struct kl_spshare { /* what one warp does of one part */
     uint32_t from, to; /* steps */

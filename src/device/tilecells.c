@@ -164,7 +164,10 @@ out:
 static kl_status write_zeros(const writing *w, kl_err *err)
 {
     kl_status st = KL_OK;
-    enum { COLUMN = 1 << 14, MOST = 4096 };
+    enum {
+        COLUMN = 1 << 14,
+        MOST = 4096,
+    };
     for (int64_t at = 0; at < w->d->size;) {
         const int64_t left = w->d->size - at, columns = left / COLUMN;
         kl_output o = {.ldc = COLUMN,

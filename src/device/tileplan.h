@@ -70,7 +70,10 @@ typedef struct kl_summand {
 /* pieces that a kernel may read at a time: so many less one lie behind the last, of no meaning */
 enum { KL_PIECE_BATCH = 8 };
 /* most tiles of a launch that are cut into parts, and most parts of one */
-enum { KL_TURNS = 4096, KL_PARTS = 16 };
+enum {
+    KL_TURNS = 4096,
+    KL_PARTS = 16,
+};
 enum { KL_CELL = 1024 };    /* most elements of a tile */
 
 typedef struct kl_launch {

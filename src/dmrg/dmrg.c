@@ -249,6 +249,7 @@ static kl_dmrg_row new_row(const run *r, const kl_stage *g)
                        .sites = g->sites,
                        .noise = g->noise,
                        .variance = g->sites == 1 ? 0 : NAN,
+                       .unit = 1,
                        .held = r->e->nstate,
                        .m_start = r->plan.m_start,
                        .kept = NAN};

@@ -110,8 +110,9 @@ struct kl_dmrg_row { /* one sweep, as reported */
     double change;
     double discarded; /* largest of the sweep */
     /* of one-site sweeps: two-site variance of the energy, from what H psi has beyond every bond's basis in
-       the backward half-sweep, of all wavefunctions on average; NAN: not looked at */
-    double variance;
+       the backward half-sweep, of all wavefunctions on average; NAN: not looked at. In the square of `unit`,
+       for squares of energies in joules are too small for a number. */
+    double variance, unit;
     double seconds;
     int64_t napply;
     int64_t dim_max;

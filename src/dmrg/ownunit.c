@@ -16,7 +16,7 @@ static void scale_row(kl_dmrg_row *row, double by)
     row->change *= by;
     row->residual *= by;
     row->kept *= by;
-    row->variance *= by * by;
+    row->unit *= by;
 }
 
 static void scale_state(kl_state *s, double by)

@@ -67,7 +67,12 @@ out:
 /* The same of a device: 64 products of n rows, as a list. */
 static kl_status measure_device(kl_exec *ex, int n, double *flops, kl_err *err)
 {
-    enum { MOST = 256, LEAST = 32, PRODUCTS = 64, RUNS = 3 };
+    enum {
+        MOST = 256,
+        LEAST = 32,
+        PRODUCTS = 64,
+        RUNS = 3,
+    };
     kl_status st = KL_OK;
     kl_dptr v = {0};
     kl_batch b;

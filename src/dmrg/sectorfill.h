@@ -9,7 +9,10 @@
    dimension, where they have KL_FULL_FROM states on average, and no more states in all than were asked for;
    and then, sectors of many states first, so many more as make these full: multiples of 8, 16 or 32, by size,
    as far as a part of 1 / KL_MORE of what was asked for goes. */
-enum { KL_FULL_FROM = 8, KL_MORE = 16 };
+enum {
+    KL_FULL_FROM = 8,
+    KL_MORE = 16,
+};
 
 /* dim made even, but no larger than `there`, the number of states that the sector has. */
 int kl_sector_even(int dim, int there);

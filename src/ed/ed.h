@@ -18,7 +18,10 @@ typedef enum kl_ed_solver {
 } kl_ed_solver;
 extern const char *const kl_ed_solver_name[];
 
-enum { KL_ED_FULL_MOST = 10000 /* states of a sector that LAPACK takes */, KL_ED_FULL_AUTO = 400 };
+enum {
+    KL_ED_FULL_MOST = 10000, /* states of a sector that LAPACK takes */
+    KL_ED_FULL_AUTO = 400,
+};
 enum { KL_ED_GUARDS = 2 }; /* vectors more than the states asked for */
 
 /* The solver where none is asked for. */

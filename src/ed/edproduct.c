@@ -10,7 +10,11 @@
 #include "base/par.h"
 #include "phase.h"
 
-enum { COLUMNS = 16, ELEMENTS = 64 }; /* of a task */
+/* of a task */
+enum {
+    COLUMNS = 16,
+    ELEMENTS = 64,
+};
 
 static int64_t size_of(const kl_half *h, int sec) { return h->begin[sec + 1] - h->begin[sec]; }
 

@@ -16,7 +16,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_STEPS = 1000, LOOK_EVERY = 10, GRID = 501, CHUNK = 1 << 14 };
+enum {
+    MAX_STEPS = 1000,
+    LOOK_EVERY = 10,
+    GRID = 501,
+    CHUNK = 1 << 14,
+};
 
 kl_status kl_ed_spectral_shift(const kl_siteop *op, kl_qn *shift, int *odd, kl_err *err)
 {

@@ -13,7 +13,12 @@
 #include <math.h>
 #include <string.h>
 
-enum { STEPS = 100, EXACT = -1, BETWEEN = -1, LOOK_EVERY = 10 };
+enum {
+    STEPS = 100,
+    EXACT = -1,
+    BETWEEN = -1,
+    LOOK_EVERY = 10,
+};
 
 typedef struct point {
     double energy, weight;
@@ -35,7 +40,10 @@ struct kl_thermal {
 
 /* ORDER: sectors that are in, those by all energies, products, states, lowest energy, current sample,
    points; then the points; then the recurrence. */
-enum { HEAD = 7, POINT = 3 + KL_MAX_CHARGE };
+enum {
+    HEAD = 7,
+    POINT = 3 + KL_MAX_CHARGE,
+};
 
 static kl_status pack(const kl_thermal *t, int64_t nsector, double dim, int sample, const kl_keep *chain,
                       kl_err *err)

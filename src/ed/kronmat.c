@@ -9,7 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { LANES = KL_KRON_LANES, CHUNK = 4096 /* rows of a task */ };
+enum {
+    LANES = KL_KRON_LANES,
+    CHUNK = 4096, /* rows of a task */
+};
 
 typedef struct entry {
     int64_t column;

@@ -15,7 +15,10 @@
 #include "ed/kronparts.h"
 #include "exec/rows.h"
 
-enum { LANES = KL_KRON_LANES, TURN = 2 /* buffers of each kind, for chunks in turn */ };
+enum {
+    LANES = KL_KRON_LANES,
+    TURN = 2, /* buffers of each kind, for chunks in turn */
+};
 /* Numbers of a rank's part from which the right part is done in so many chunks: for less, messages cost more
    than waiting does; for more, buffers are small compared with a vector. */
 static const struct {

@@ -36,7 +36,10 @@ static inline int kl_belt(int left, int widest)
    when the next one begins, if that begins where the other ended. So V y goes back when the pass before went
    forth, and forth when it went back: bits do not depend on it. V^T x goes forth, for its sums do, and
    alternates with V y in Gram-Schmidt; only narrow ones by regions go back as well (offload/tall.c). */
-enum { KL_SHARES = 64, KL_STRETCH = 512 };
+enum {
+    KL_SHARES = 64,
+    KL_STRETCH = 512,
+};
 static inline int kl_share_to_keep(int64_t l2_bytes, int64_t n, int64_t nvec)
 {
     const int64_t room = l2_bytes / 15 * 8, all = 8 * n * (nvec + 1), share = KL_SHARES * room / (all + 1);

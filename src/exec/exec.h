@@ -24,7 +24,11 @@ typedef struct kl_baselines kl_baselines; /* baselines.h */
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of
    pairs, numbers 0..nin-1 being the inputs as they were and nin.. the outputs. Outputs may be inputs. A
    coefficient 0 reads nothing, so NaN there does no harm. */
-enum { KL_FUSE_MOST = 96, KL_FUSE_MOST_OUT = 80, KL_FUSE_MOST_PAIR = 128 };
+enum {
+    KL_FUSE_MOST = 96,
+    KL_FUSE_MOST_OUT = 80,
+    KL_FUSE_MOST_PAIR = 128,
+};
 typedef struct kl_fuse {
     int nin, nout, npair; /* at most KL_FUSE_MOST, _OUT and _PAIR */
     const kl_dptr *in, *out;
@@ -79,7 +83,11 @@ typedef struct kl_ranks_part {
     kl_dptr at;
     int64_t n;
 } kl_ranks_part;
-enum { KL_LINK_NAME = 128, KL_NLINK = 8 }; /* bytes of a name; exchanges under way at most */
+/* bytes of a name; exchanges under way at most */
+enum {
+    KL_LINK_NAME = 128,
+    KL_NLINK = 8,
+};
 
 /* Operations that an executor can be asked about before anything runs. ORDER KL_OP: op_name in exec.c */
 typedef enum kl_op {

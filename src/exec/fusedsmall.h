@@ -5,7 +5,11 @@
 #define KL_FUSEDSMALL_H
 #include "exec/exec.h"
 
-enum { KL_FUSED_SMALL_IN = 6, KL_FUSED_SMALL_OUT = 5 }; /* at most */
+/* at most */
+enum {
+    KL_FUSED_SMALL_IN = 6,
+    KL_FUSED_SMALL_OUT = 5,
+};
 
 /* A step as a kernel wants it. */
 typedef struct kl_fused_small {

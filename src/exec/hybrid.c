@@ -26,7 +26,10 @@
 #include <string.h>
 
 /* APPLIES: at least so many products follow, on average, when operands have been copied */
-enum { MOST_STEP = 16, APPLIES = 20 };
+enum {
+    MOST_STEP = 16,
+    APPLIES = 20,
+};
 #define WORTH 0.95    /* of the device's time alone: what sharing must come down to */
 #define LAUNCH 5e-6   /* seconds of a launch, and of a transfer's start */
 
@@ -438,7 +441,10 @@ static void hybrid_close(kl_exec *ex)
 static kl_status time_of(kl_exec *ex, int n, double *seconds, double *flop, kl_err *err)
 {
     kl_status st = KL_OK;
-    enum { FEW = 8, MANY = 4096 };
+    enum {
+        FEW = 8,
+        MANY = 4096,
+    };
     kl_batch b;
     kl_dptr p = {0}, x = {0}, y = {0};
     double last;

@@ -23,7 +23,10 @@ typedef double vec_at __attribute__((vector_size(32), aligned(8), may_alias));
 typedef double vec __attribute__((vector_size(16)));
 typedef double vec_at __attribute__((vector_size(16), aligned(8), may_alias));
 #endif
-enum { LANES = KL_KRON_LANES, VW = LANES / NV };
+enum {
+    LANES = KL_KRON_LANES,
+    VW = LANES / NV,
+};
 typedef struct oct {
     vec v[NV];
 } oct;
@@ -150,7 +153,11 @@ INLINE void transpose(oct r[LANES])
 
 /* ---- one row of a sparse matrix on a column of octets ---- */
 
-enum { UNIT = 1, WIDE = 2 }; /* bits of a form, known where a loop is compiled */
+/* bits of a form, known where a loop is compiled */
+enum {
+    UNIT = 1,
+    WIDE = 2,
+};
 
 INLINE int form_of(const kl_kron_op *o) { return (o->unit ? UNIT : 0) | (o->idx32 ? WIDE : 0); }
 
@@ -322,7 +329,11 @@ static void right(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t 
 
 /* ---- diagonal and a (x) 1 ---- */
 
-enum { GROUP = 4, TABLE = 1 << GROUP, MOST_GROUP = 64 / GROUP };
+enum {
+    GROUP = 4,
+    TABLE = 1 << GROUP,
+    MOST_GROUP = 64 / GROUP,
+};
 
 /* table[g][m] = sum of the bit vectors of this tile that are set in m, so that a mask of many bits costs an
    addition for every four. */

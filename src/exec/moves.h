@@ -12,7 +12,10 @@
 #include "base/dev.h"
 
 /* threads that share a row of a panel, and rows that share a thread as they land */
-enum { KL_MOVES_LANES = 32, KL_MOVES_ROWS = 4 };
+enum {
+    KL_MOVES_LANES = 32,
+    KL_MOVES_ROWS = 4,
+};
 
 typedef struct kl_landing {
     int32_t at, step; /* row i takes panel[at + i |step|], or its negative where step < 0 */

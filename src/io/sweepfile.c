@@ -15,7 +15,7 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     int64_t held, m_start, probed, wait; /* held: 0 in files of version 0.1.0, which have none of these */
     double residual, kept, gap[KL_NGUARD];
     int64_t sites; /* 0: two, and no variance: files from before one-site sweeps */
-    double variance;
+    double variance, unit; /* unit: 0, which is 1, in such files */
     int64_t states; /* 0: not known */
     double energy[KL_MAX_STATE];
 } sweep_record;
@@ -47,6 +47,7 @@ static hid_t sweep_type(int nstate, int in_memory)
         {"gap_2", offsetof(sweep_record, gap[1]), 0},
         {"sites", offsetof(sweep_record, sites), 1},
         {"variance", offsetof(sweep_record, variance), 0},
+        {"unit", offsetof(sweep_record, unit), 0},
         {"states", offsetof(sweep_record, states), 1},
     };
     static_assert(KL_NGUARD == 2, "the gaps' names are written out");
@@ -92,6 +93,7 @@ kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
                                    .kept = r->kept,
                                    .sites = r->sites,
                                    .variance = r->variance,
+                                   .unit = r->unit,
                                    .states = r->states};
         memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
@@ -145,6 +147,7 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->states = r->states > 0 ? r->states : 0;
         to->sites = r->sites == 1 ? 1 : 2;
         to->variance = r->sites == 1 ? r->variance : NAN;
+        to->unit = r->unit > 0 ? r->unit : 1;
         for (int k = 0; k < KL_NGUARD; k++) to->gap[k] = r->held ? r->gap[k] : NAN;
     }
     d->nrow = (int)n;

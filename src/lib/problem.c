@@ -17,7 +17,10 @@
 #define WHERE "kronlat_problem_set" /* opens messages on options */
 
 /* What a value is set for; a command takes what its rows say. */
-static const kl_command commands[] = {KL_CMD_DMRG, KL_CMD_ED, KL_CMD_CI};
+static const struct {
+    kl_command command;
+    int molecule; /* 1: of a molecule */
+} commands[] = {{KL_CMD_DMRG, 0}, {KL_CMD_DMRG, 1}, {KL_CMD_ED, 0}, {KL_CMD_CI, 0}};
 enum { NCOMMAND = sizeof commands / sizeof *commands };
 
 /* ---------------------------------------------------------------- scenes */
@@ -196,7 +199,8 @@ static kl_status try_value(const char *name, const char *value, kl_option_kind *
     kl_err why, last = {{0}};
     for (int c = 0; c < NCOMMAND && seen != KL_OK; c++) {
         kl_options *o = NULL;
-        KL_TRY(kl_options_create(commands[c], &o, err));
+        KL_TRY(kl_options_create(commands[c].command, &o, err));
+        o->molecule = commands[c].molecule;
         if (kl_options_kind(o, WHERE, name, kind, &why) == KL_OK) {
             const int flag_off = *kind == KL_OPTION_FLAG && value != NULL && !strcmp(value, "false");
             seen = value == NULL || flag_off
@@ -447,6 +451,7 @@ kl_status kl_problem_options(const kronlat_problem *p, kl_command command, kl_op
     if (p->fcidump != NULL || p->integrals != NULL)
         KL_TRY(copy_text(p->fcidump != NULL ? p->fcidump : "(integrals in memory)", "the options", &o->file,
                          err));
+    o->molecule = o->file != NULL && command == KL_CMD_DMRG;
     for (int i = 0; i < p->nsetting; i++) {
         const kl_setting *const s = &p->setting[i];
         kl_option_kind kind;
@@ -465,6 +470,7 @@ static kl_task_given given_by(const kronlat_problem *p)
 {
     return (kl_task_given){.model_text = p->model_text,
                            .model_size = p->model_text != NULL ? (int64_t)strlen(p->model_text) : 0,
+                           .integrals = p->integrals,
                            .self = p->lattice,
                            .lattice = p->lattice != NULL ? make_lattice : NULL};
 }
@@ -476,8 +482,8 @@ kl_status kl_problem_new_scene(const kronlat_problem *p, kl_command command, kl_
     kl_task *t = NULL;
     kl_result *done = NULL;
     const kl_task_given given = given_by(p);
-    if (p->model == NULL)
-        return kl_fail(err, KL_EINPUT, "the problem is a molecule, which kronlat_ci is for");
+    if (p->model == NULL && command != KL_CMD_DMRG)
+        return kl_fail(err, KL_EINPUT, "the problem is a molecule, which kronlat_ci and kronlat_dmrg are for");
     KL_TRY(kl_problem_options(p, command, &o, err));
     if (command == KL_CMD_DMRG) KL_TRY(kl_dmrgrun_open(o, &given, &t, &done, err));
     else KL_TRY(kl_edrun_open(o, &given, &t, &done, err));

@@ -14,8 +14,15 @@
 #include "lua/luabox.h"
 #include "lua/luawords.h"
 
-enum { MOST_CAPTURES = 32, MOST_DEPTH = 200, STEPS_PER_LOOK = 4096 };
-enum { OPEN_CAPTURE = -1, POSITION_CAPTURE = -2 };
+enum {
+    MOST_CAPTURES = 32,
+    MOST_DEPTH = 200,
+    STEPS_PER_LOOK = 4096,
+};
+enum {
+    OPEN_CAPTURE = -1,
+    POSITION_CAPTURE = -2,
+};
 
 typedef struct matcher {
     lua_State *L;

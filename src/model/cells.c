@@ -21,7 +21,13 @@
 #define ROOT3 1.73205080756887729353
 #define TOL 1e-9
 
-enum { MOST_SUB = 3, NSHELL = 3, REACH = 3, MOST_STEP = 64, WORD = 16 };
+enum {
+    MOST_SUB = 3,
+    NSHELL = 3,
+    REACH = 3,
+    MOST_STEP = 64,
+    WORD = 16,
+};
 
 /* A circumference that is called n closes n/unit times the vector (a, b), in cells. unit 0: there is none. */
 typedef struct around {

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32, MAX_NAME = 64 };
+enum {
+    MAX_DEPTH = 32,
+    MAX_NAME = 64,
+};
 
 typedef struct reader {
     const kl_site_type *type;

@@ -10,7 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { BLOCK_BYTES = 1 << 14, ALIGN = 16, MAX_LIST = 1 << 26 };
+enum {
+    BLOCK_BYTES = 1 << 14,
+    ALIGN = 16,
+    MAX_LIST = 1 << 26,
+};
 
 typedef struct kl_tables_block {
     struct kl_tables_block *next;

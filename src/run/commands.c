@@ -95,6 +95,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  string(A,S,B)          <A_i S ... S B_j>, S on the sites numbered between\n"
      "  structure(A,B)         the Fourier transform of corr(A,B) on the lattice's momenta\n"
      "  product(A@0,B@5,...)   one product on given sites; product(A@0,B@5;S): S on the sites between\n"
+     "  bond(CLASS,X)          <X> by bond, X of its ends: Sz(i)*Sz(j); bond(CLASS): S.S\n"
+     "  corr(\"CLASS\",X,Y)      <X_b Y_c> of all pairs of bonds; hc in the place of Y: the adjoint of X\n"
      "  populations            probability of each state of each site\n"
      "  entropy, spectrum      entanglement entropy and squared Schmidt values of every cut\n"
      "  energy, variance       <H>, and its two-site variance\n"

@@ -293,6 +293,24 @@ out:
     return st;
 }
 
+typedef struct rows {
+    scene *s;
+    double *v;
+} rows;
+
+static kl_status add_bond(void *self, int64_t row, double coef, int n, const int *site,
+                          const kl_siteop *const *op, const int *odd, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const rows *const r = self;
+    double one;
+    (void)odd;
+    KL_TRY(product(r->s, n, site, (kl_siteop *const *)op, NULL, &one, err));
+    r->v[row] += coef * one;
+out:
+    return st;
+}
+
 static int most_states(const kl_model *m)
 {
     int most = 0;
@@ -389,6 +407,12 @@ static kl_status measure_one(scene *s, const request *q, double *v, kl_err *err)
     case KL_REQUEST_STRING: return pairs(s, q, v, err);
     case KL_REQUEST_PRODUCT: return product(s, r->nop, r->site, r->op, r->between, v, err);
     case KL_REQUEST_POPULATIONS: return populations(s, v, err);
+    case KL_REQUEST_BOND:
+    case KL_REQUEST_BONDCORR: {
+        rows into = {s, v};
+        return kl_bondop_each(r->bondop[0], r->bondop[1], r->nbond, (const int (*)[2])r->bond, add_bond,
+                              &into, err);
+    }
     case KL_REQUEST_ENERGY:
     case KL_REQUEST_VARIANCE: return energy(s, r->kind == KL_REQUEST_VARIANCE, v, err);
     default: break;
@@ -403,13 +427,13 @@ out:
     return st;
 }
 
-static void set_shape(const kl_task *t, kl_request_kind kind, kl_ed_measured *m)
+static void set_shape(const kl_task *t, const kl_request *q, kl_ed_measured *m)
 {
     const int64_t n = t->lat->nsite;
     int grid[2];
     m->rank = 2;
     m->shape[0] = m->shape[1] = n;
-    switch (kind) {
+    switch (q->kind) {
     case KL_REQUEST_LOCAL: m->rank = 1; break;
     case KL_REQUEST_STRUCTURE:
         kl_lattice_grid(t->lat, grid);
@@ -417,6 +441,8 @@ static void set_shape(const kl_task *t, kl_request_kind kind, kl_ed_measured *m)
         m->shape[1] = grid[1];
         m->rank = grid[1] > 1 ? 2 : 1;
         break;
+    case KL_REQUEST_BOND: m->rank = 1; /* fall through */
+    case KL_REQUEST_BONDCORR: m->shape[0] = m->shape[1] = q->nbond; break;
     case KL_REQUEST_POPULATIONS: m->shape[1] = most_states(t->model); break;
     case KL_REQUEST_ENTROPY:
         m->rank = 1;
@@ -460,7 +486,7 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
             snprintf(m->note, sizeof m->note, "%s",
                      kind == KL_REQUEST_VARIANCE ? "<(H-E)^2>" : kl_request_kinds[kind].note);
             if (kind == KL_REQUEST_ENTROPY) KL_TRY(entropy_note(t, ed, m->note, sizeof m->note, err));
-            set_shape(t, kind, m);
+            set_shape(t, &q.asked, m);
             KL_TRY(kl_alloc(&m->value, m->n, KL_MEM_MISC, err));
             now.x = kl_dptr_at(x, k < r->nstate ? k * ldx : 0);
             if (k < r->nstate) KL_TRY(measure_one(&now, &q, m->value, err));

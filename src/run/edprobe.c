@@ -140,7 +140,13 @@ typedef struct listing {
 
 /* ORDER of the numbers: operator, state, part; states, those of the lowest multiplet, whether it is open;
    energies, with room for LEAST at least; then of the sum, counted from there */
-enum { STATES = 3, MULTIPLET, OPEN, ENERGY, LEAST = 16 };
+enum {
+    STATES = 3,
+    MULTIPLET,
+    OPEN,
+    ENERGY,
+    LEAST = 16,
+};
 enum { TOTAL, STEPS, CONVERGED, DIM, NPOLE, NSUM };
 
 static int64_t sum_at(int nstate) { return ENERGY + (nstate > LEAST ? nstate : LEAST); }

@@ -23,7 +23,12 @@ kl_bipartition_form kl_edrun_form(const kl_options *o)
                                                            : KL_BIPARTITION_FLAVOURS;
 }
 
-enum { PRODUCTS = 2000, PRODUCTS_EACH = 500, MANY = 16 }; /* of more states so many for each */
+/* of more states so many for each */
+enum {
+    PRODUCTS = 2000,
+    PRODUCTS_EACH = 500,
+    MANY = 16,
+};
 enum {
     FEW = 1000000
 }; /* states of a sector whose total spin is told though nothing else wants eigenvectors */

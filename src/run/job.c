@@ -389,7 +389,12 @@ static void read_bond(lua_State *L, job *j, kl_lattice *lat, int names, lua_Inte
 
 static int read_lattice(lua_State *L)
 {
-    enum { MAX_SITES = 1000000, SITES = 3, NAMES = 4, BONDS = 5 };
+    enum {
+        MAX_SITES = 1000000,
+        SITES = 3,
+        NAMES = 4,
+        BONDS = 5,
+    };
     job *const j = lua_touserdata(L, 2);
     kl_err *const err = j->err;
     if (lua_type(L, 1) != LUA_TTABLE)

@@ -12,7 +12,10 @@
 #include "chem/densities.h"
 #include "phase.h"
 
-enum { LEADING = 16, LEADING_TOLD = 6 };
+enum {
+    LEADING = 16,
+    LEADING_TOLD = 6,
+};
 #define TRACES 1e-8 /* electrons: what traces of density matrices may be off by, before they are refused */
 
 static kl_status tell_natural(int n, const double *up, const double *dn, kl_result *r, kl_err *err)

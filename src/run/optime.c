@@ -34,7 +34,15 @@ const char *const kl_timed_name[KL_NTIMED] = {"copy",
                                               "H x, full CI",
                                               "sparse A brought"};
 
-enum { WIDTH = 20, FUSED = 6, FUSED_PAIRS = 10, NPRODUCT = 64, NMATRIX = 8, RUNS = 7, LONG_RUNS = 3 };
+enum {
+    WIDTH = 20,
+    FUSED = 6,
+    FUSED_PAIRS = 10,
+    NPRODUCT = 64,
+    NMATRIX = 8,
+    RUNS = 7,
+    LONG_RUNS = 3,
+};
 #define LONG 0.1 /* seconds: of what takes longer, fewer runs will do */
 
 static const int fused_pair[FUSED_PAIRS][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 1},

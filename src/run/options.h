@@ -126,7 +126,10 @@ typedef struct kl_options {
 } kl_options;
 
 /* Where a value comes from; a later source does not replace what the command line gave. */
-typedef enum kl_option_source { KL_FROM_FILE = 1, KL_FROM_COMMAND_LINE = 2 } kl_option_source;
+typedef enum kl_option_source {
+    KL_FROM_FILE = 1,
+    KL_FROM_COMMAND_LINE = 2,
+} kl_option_source;
 
 /* Nothing given. */
 kl_status kl_options_create(kl_command command, kl_options **out, kl_err *err) KL_MUST_CHECK;

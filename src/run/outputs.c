@@ -12,7 +12,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { MOST_IRREP = 8, MOST_OUTPUT = 2 + 2 * MOST_IRREP };
+enum {
+    MOST_IRREP = 8,
+    MOST_OUTPUT = 2 + 2 * MOST_IRREP,
+};
 
 typedef struct output {
     const char *option;

@@ -56,7 +56,11 @@ void kl_placement_eigen(const kl_tune *t, int which, kl_exec *device)
     if (n > 0) device->eigen.ntime = n;
 }
 
-enum { OFFLOAD = 1, CUDA = 2 }; /* of kl_tune_exec */
+/* of kl_tune_exec */
+enum {
+    OFFLOAD = 1,
+    CUDA = 2,
+};
 
 static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_err *err)
 {

@@ -1,6 +1,7 @@
 /* Measurements as a user asks for them: see request.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/request.h"
+#include "run/bondmeasure.h"
 #include "run/requestread.h"
 #include "base/infile.h"
 #include "base/mem.h"
@@ -213,6 +214,12 @@ static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, k
         break;
     }
     case KL_REQUEST_OVERLAP: KL_TRY(overlap_with(scene, q, m, out, err)); break;
+    case KL_REQUEST_BOND:
+    case KL_REQUEST_BONDCORR:
+        KL_TRY(make_array(out, q->kind == KL_REQUEST_BOND ? 1 : 2, q->nbond, q->nbond, 0, err));
+        KL_TRY(kl_bondmeasure(m, scene->plain != NULL ? scene->plain : scene->terms, scene->lat, q->bondop[0],
+                              q->bondop[1], q->nbond, (const int (*)[2])q->bond, out->data, err));
+        break;
     case KL_NREQUEST: break;
     }
 out:

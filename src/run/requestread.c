@@ -27,23 +27,28 @@ const kl_request_row kl_request_kinds[KL_NREQUEST] = {
     {"spectrum", "spectrum", "squared Schmidt values by cut, falling, 0 behind the last", 0, 0},
     {"energy", "energy", "<H>", 0, 1},
     {"variance", "variance", "two-site variance of the energy", 0, 1},
+    {"bond", "bond", "<X> by bond of the class, in the lattice's order", -1, 1},
+    {"bondcorr", "bondcorr", "<X_b Y_c>, row b, column c: bonds of the class in the lattice's order", -1, 1},
 };
 
 void kl_request_clear(kl_request *q)
 {
     for (int k = 0; k < q->nop; k++) kl_siteop_destroy(&q->op[k]);
     kl_siteop_destroy(&q->between);
+    for (int k = 0; k < 2; k++) kl_bondop_destroy(&q->bondop[k]);
+    kl_free(&q->bond);
     q->nop = 0;
 }
 
 /* changes of the charges that a product may make; beyond so many it is not checked */
+enum { MOST_BONDS = 2000000 };
 enum { MOST_SUM = 4096 };
 
 static kl_status refuse(const char *text, const char *why, kl_err *err)
 {
     return kl_fail(err, KL_EINPUT,
                    "--measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
-                   "structure(A,B), product(A@SITE,...), "
+                   "structure(A,B), product(A@SITE,...), bond(CLASS,X), corr(\"CLASS\",X,Y), "
                    "populations, entropy, spectrum, energy, variance, overlap(RESULT.h5)",
                    text, why);
 }
@@ -204,6 +209,86 @@ out:
     return st;
 }
 
+/* Word of a class, in quotes or not, up to the comma: what is behind, NULL: the text ends. */
+static const char *take_class(const char *c, char *name, size_t size)
+{
+    c += *c == '"';
+    const size_t n = strcspn(c, "\",");
+    snprintf(name, size, "%.*s", (int)n, c);
+    trim(name);
+    c += n;
+    c += *c == '"';
+    while (*c == ' ') c++;
+    return *c == ',' ? c + 1 : NULL;
+}
+
+static kl_status read_bondop(const char *text, const kl_model *model, const char *arg, kl_bondop **out,
+                             kl_err *err)
+{
+    kl_err why;
+    const kl_status st = kl_bondop_read(arg, model, out, &why);
+    return st == KL_OK ? st : kl_fail(err, st, "--measure '%.200s': %.700s", text, why.text);
+}
+
+/* bond(CLASS), bond(CLASS,X), corr("CLASS",X,Y) with hc for the adjoint of X; args: what stands in the
+   brackets. */
+static kl_status read_bonds(const char *text, const char *args, const kl_model *model, const kl_lattice *lat,
+                            kl_request *q, kl_err *err)
+{
+    static const char *const spins = "Sz(i)*Sz(j) + (Sp(i)*Sm(j) + hc)/2";
+    kl_status st = KL_OK;
+    char cls[64], arg[KL_REQUEST_TEXT], by[32];
+    const int pairs = q->kind == KL_REQUEST_BONDCORR;
+    const char *c = take_class(args, cls, sizeof cls);
+    const int k = kl_lattice_class(lat, cls);
+    if (k < 0)
+        return kl_fail(
+            err, KL_EINPUT,
+            "--measure '%.200s': lattice %.60s has no bonds of class '%.60s'; `kronlat lattice' lists "
+            "them",
+            text, lat->spec, cls);
+    KL_TRY(kl_bondop_bonds(lat, k, &q->nbond, &q->bond, err));
+    if (q->nbond == 0) KL_TRY(refuse(text, "there are no bonds of this class", err));
+    snprintf(q->text, sizeof q->text, "%s", cls);
+    if (c == NULL && pairs) KL_TRY(refuse(text, "an operator is missing", err));
+    if (c == NULL) {
+        if (read_bondop(text, model, spins, &q->bondop[0], err) != KL_OK)
+            KL_TRY(
+                refuse(text, "bond(CLASS) is S.S, for models with Sz, Sp and Sm; write bond(CLASS,X)", err));
+        return KL_OK;
+    }
+    size_t n = argument_length(c);
+    snprintf(arg, sizeof arg, "%.*s", (int)n, c);
+    trim(arg);
+    KL_TRY(read_bondop(text, model, arg, &q->bondop[0], err));
+    c += n;
+    snprintf(q->text + strlen(q->text), sizeof q->text - strlen(q->text), ",%.300s", arg);
+    if (pairs) {
+        if (*c != ',')
+            KL_TRY(refuse(text, "the second operator is missing; hc: the adjoint of the first", err));
+        c++;
+        n = argument_length(c);
+        snprintf(arg, sizeof arg, "%.*s", (int)n, c);
+        trim(arg);
+        c += n;
+        if (strcmp(arg, "hc") == 0) KL_TRY(kl_bondop_adjoint(q->bondop[0], &q->bondop[1], err));
+        else KL_TRY(read_bondop(text, model, arg, &q->bondop[1], err));
+        snprintf(q->text + strlen(q->text), sizeof q->text - strlen(q->text), ",%.90s", arg);
+    }
+    if (*c != '\0') KL_TRY(refuse(text, "there are too many arguments", err));
+    const char *const charge = kl_bondop_forbidden(q->bondop[0], q->bondop[1], by, sizeof by);
+    if (charge != NULL)
+        KL_TRY(kl_fail(
+            err, KL_EINPUT,
+            "--measure '%.200s': it changes the charge %s by %s, so that its value is 0 in every sector",
+            text, charge, by));
+    const double strings = (double)q->bondop[0]->nstring * (pairs ? q->bondop[1]->nstring : 1);
+    if (strings * q->nbond * (pairs ? q->nbond : 1) > MOST_BONDS)
+        KL_TRY(refuse(text, "these are more than two million products", err));
+out:
+    return st;
+}
+
 kl_status kl_request_read(const char *text, const kl_model *model, const kl_lattice *lat, kl_request *q,
                           kl_err *err)
 {
@@ -242,6 +327,12 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
     q->kind = (kl_request_kind)kind;
     trim(rest);
     snprintf(q->text, sizeof q->text, "%s", rest);
+    if (kind == KL_REQUEST_CORR && rest[0] == '"') q->kind = KL_REQUEST_BONDCORR;
+    if (q->kind == KL_REQUEST_BOND || q->kind == KL_REQUEST_BONDCORR) {
+        st = read_bonds(text, rest, model, lat, q, err);
+        if (st != KL_OK) kl_request_clear(q);
+        return st;
+    }
     if (kind == KL_REQUEST_OVERLAP) {
         if (!rest[0]) return refuse(text, "the name of a result file is missing", err);
         snprintf(q->file, sizeof q->file, "%s", rest);

@@ -5,8 +5,12 @@
 #define KL_REQUESTREAD_H
 #include "model/lattice.h"
 #include "model/siteop.h"
+#include "run/bondop.h"
 
-enum { KL_REQUEST_ARGS = 32, KL_REQUEST_TEXT = 400 };
+enum {
+    KL_REQUEST_ARGS = 32,
+    KL_REQUEST_TEXT = 400,
+};
 
 /* ORDER REQUEST: kl_request_kinds[] */
 typedef enum kl_request_kind {
@@ -22,6 +26,8 @@ typedef enum kl_request_kind {
     KL_REQUEST_SPECTRUM,
     KL_REQUEST_ENERGY,
     KL_REQUEST_VARIANCE,
+    KL_REQUEST_BOND,
+    KL_REQUEST_BONDCORR,
     KL_NREQUEST
 } kl_request_kind;
 
@@ -39,6 +45,9 @@ typedef struct kl_request {
     kl_siteop *op[KL_REQUEST_ARGS];
     int site[KL_REQUEST_ARGS]; /* of a product: the lattice's numbers */
     kl_siteop *between;
+    kl_bondop *bondop[2]; /* of bonds: X, and Y of a correlation */
+    int nbond;
+    int (*bond)[2];       /* from and to */
     char file[KL_REQUEST_TEXT];
 } kl_request;
 

@@ -298,7 +298,10 @@ static const kl_param_def *find_param(const kl_model *m, const char *name, size_
 /* Lists run-time and structural parameters alike: to the user they are one kind. */
 static kl_status refuse_param(const kl_model *m, const char *name, kl_err *err)
 {
-    enum { MOST = 64, LONGEST = 64 };
+    enum {
+        MOST = 64,
+        LONGEST = 64,
+    };
     char word[MOST][LONGEST], list[512] = "none";
     const char *candidate[MOST + 1];
     int n = 0;

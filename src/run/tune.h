@@ -6,7 +6,10 @@
 #include "run/optime.h"
 #include "exec/mixed.h"
 
-enum { KL_TUNE_MOST = 128, KL_TUNE_NEXEC = 3 };
+enum {
+    KL_TUNE_MOST = 128,
+    KL_TUNE_NEXEC = 3,
+};
 extern const char *const kl_tune_exec[KL_TUNE_NEXEC]; /* host, offload, cuda */
 
 typedef struct kl_tune_row {

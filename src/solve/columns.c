@@ -6,7 +6,11 @@
 #include "comm/ranks.h"
 
 /* doubles; pieces; columns at a time */
-enum { PIECE = 1 << 19, MOST_PIECE = KL_NTICKET / 2, MOST_COLUMN = 64 };
+enum {
+    PIECE = 1 << 19,
+    MOST_PIECE = KL_NTICKET / 2,
+    MOST_COLUMN = 64,
+};
 
 static kl_dptr on_host(const double *p) { return (kl_dptr){(uintptr_t)p}; }
 

@@ -10,7 +10,11 @@
 
 #include <math.h>
 
-enum { MAX_PASS = 5, MAX_TRY = 8, UPLOAD = 1 << 16 };
+enum {
+    MAX_PASS = 5,
+    MAX_TRY = 8,
+    UPLOAD = 1 << 16,
+};
 
 /* what is left of a dependent vector is smaller, but for noise that may stay */
 static const double ROUNDING = 2e-15;

@@ -20,7 +20,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { DEFAULT_APPLY = 2000, DEFAULT_LENGTH = 600 };
+enum {
+    DEFAULT_APPLY = 2000,
+    DEFAULT_LENGTH = 600,
+};
 
 typedef struct solver {
     const kl_linop *h;

@@ -24,7 +24,10 @@ int kl_spformat_parse(const char *name, kl_spformat *out)
     return 0;
 }
 
-enum { DEFAULT_HEIGHT = 32, WARP = 32 };
+enum {
+    DEFAULT_HEIGHT = 32,
+    WARP = 32,
+};
 static const double padding_allowed = 0.02; /* of the non-zeros, where BOUNDARY is ours to choose */
 
 static int narrow_enough(int64_t ncol) { return ncol <= 65536 ? 2 : 4; }

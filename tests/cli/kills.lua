@@ -19,6 +19,8 @@ local kinds = {
     { name = "dmrg --start", command = chain .. " --start start.h5", again = "dmrg --resume k.h5" },
     { name = "dmrg of two states", command = chain:gsub("48", "24") .. " --states 2",
         again = "dmrg --resume k.h5" },
+    { name = "dmrg by --strategy lr", command = chain:gsub("48", "32") .. " --strategy lr",
+        again = "dmrg --resume k.h5" },
     { name = "dmrg in a unit of 1e-200", command = chain .. " -p J=1e-200", again = "dmrg --resume k.h5" },
     { name = "dmrg, a scan", command = "dmrg hubbard --sites 6 --charge N_up=scan --charge N_dn=3 -p U=4" },
     { name = "ed", command = "ed hubbard --lattice ladder:5x2 --charge N_up=5 --charge N_dn=5 --measure docc",

@@ -111,6 +111,14 @@ status, out = run("run job.lua --json" .. T)
 doc = json(out)
 ok(doc and doc.model == "molecule" and doc.charges.N_up == 1, "a job about a molecule", out:sub(1, 300))
 
+-- a schedule without noise may lack charges: no bar is told; with noise it is one that holds
+for _, s in ipairs { { "20,30,30", nil }, { "20:1e-3,30:1e-4,30,30", true } } do
+    _, doc = kit.energy("dmrg h2o-631g-fc.fcidump -o none --schedule " .. s[1] .. T)
+    local bar = doc and type(doc.error_estimate) == "number" and doc.error_estimate < math.huge
+    ok(doc and (bar or nil) == s[2], "error bar of the schedule " .. s[1], doc and doc.error_estimate)
+    ok(not bar or math.abs(doc.energy + 76.11995518792072) <= doc.error_estimate, "and it holds", doc)
+end
+
 -- a killed run goes on
 shell("($K dmrg h2o-631g-fc.fcidump --m 80 --checkpoint-every 0 -o k.h5" .. T .. " >/dev/null 2>&1 & p=$!; "
       .. "for i in $(seq 200); do [ -s k.h5 ] && break; sleep 0.05; done; sleep 0.3; kill -9 $p; wait $p)")
@@ -124,8 +132,8 @@ end
 
 -- an unfinished run says where its integrals were, takes them from elsewhere, and no others
 shell("cp lih-sto3g.fcidump moved.fcidump; ($K dmrg moved.fcidump --order canonical --max-sweeps 1 "
-      .. "--checkpoint-every 0 -o m.h5" .. T .. " >/dev/null 2>&1 & p=$!; for i in $(seq 400); do [ -s m.h5 ] "
-      .. "&& kill -9 $p && break; sleep 0.002; done; wait $p); mv moved.fcidump there.fcidump")
+      .. "--checkpoint-every 0 -o m.h5" .. T .. " >/dev/null 2>&1 & p=$!; for i in $(seq 400); do "
+      .. "[ -s m.h5 ] && kill -9 $p && break; sleep 0.002; done; wait $p); mv moved.fcidump there.fcidump")
 status = run("show m.h5")
 local _, told_of = run "show m.h5"
 if status == 0 and told_of:find "--resume" then

@@ -43,6 +43,56 @@ for line, words in pairs {
     ok(status == 2 and err:find(words, 1, true) and not err:find "\n.", "refused: " .. line, err)
 end
 
+-- Operators on bonds: the same by dmrg and ed; sums of them are energies, and their squares.
+do
+    local pair = "cdag_up(i)*cdag_dn(j)+cdag_up(j)*cdag_dn(i)"
+    local asked = {
+        ([[corr("rung",%s,hc)]]):format(pair), "bond(nn,(cdag_up(i)*c_up(j)+hc)/2)",
+        [[corr("leg",cdag_up(i)*c_up(j)*cdag_dn(j)*c_dn(i),hc)]], [[corr("nn",n_up(i)*n_dn(j),n_up(i)*n_dn(j))]],
+    }
+    local line = " hubbard --lattice ladder:3x2 -p U=4 --charge N_up=2 --charge N_dn=2"
+    for _, what in ipairs(asked) do line = line .. " --measure '" .. what .. "'" end
+    local exact, err = document("ed" .. line)
+    local doc = document("dmrg" .. line .. " --accuracy 1e-10 -o b.h5")
+    local n, worst = 0, 0
+    for name, one in pairs(exact.measurements or {}) do
+        if name:find "^bond" then
+            n = n + 1
+            local other = doc.measurements[name].value
+            for i, row in ipairs(one.value) do
+                local same = type(row) == "table" and row or { row }
+                local new = type(row) == "table" and other[i] or { other[i] }
+                for k, x in ipairs(same) do worst = math.max(worst, math.abs(x - new[k])) end
+            end
+        end
+    end
+    ok(n == 4 and worst < 1e-8, "operators on bonds by dmrg and ed", n, worst, err)
+    local rung = exact.measurements["bondcorr/rung," .. pair .. ",hc"].value
+    ok(near(rung[1][3], rung[3][1], 1e-12) and rung[2][2] > 0, "pairs: a symmetric matrix")
+    local spins = document("dmrg heisenberg --lattice kagome:YC4x2 --charge Sz=0 --accuracy 1e-10 "
+        .. "--measure 'bond(nn)' --measure 'corr(\"nn\",Sz(i)*Sz(j)+(Sp(i)*Sm(j)+hc)/2,hc)' -o s.h5")
+    local sum, square = 0, 0
+    for _, x in ipairs(spins.measurements["bond/nn"].value) do sum = sum + x end
+    for name, one in pairs(spins.measurements) do
+        if name:find "^bondcorr" then
+            for _, row in ipairs(one.value) do for _, x in ipairs(row) do square = square + x end end
+        end
+    end
+    ok(near(sum, spins.energy, 1e-8) and near(square, spins.energy ^ 2, 1e-6),
+        "S.S on bonds adds up to the energy", sum, square, spins.energy)
+end
+for line, words in pairs {
+    [ [[corr("rung",cdag_up(i)*cdag_dn(j),cdag_up(i)*cdag_dn(j))]] ] = "it changes the charge N_up by 2",
+    ["bond(nn,cdag_up(i)*c_dn(j))"] = "it changes the charge N_up by 1",
+    ["bond(diagonal,n_up(i))"] = "no bonds of class 'diagonal'",
+    ["bond(nn,n_up(k))"] = "the ends of a bond are i and j",
+    ["bond(nn,n_up(i)"] = "')' is missing",
+    [ [[corr("nn",n_up(i))]] ] = "the second operator is missing",
+    ["bond(nn,(n_up(i)+n_up(j))*)"] = "is missing",
+} do 
+    kit.refused("ed hubbard --lattice ladder:3x2 --charge N_up=1 --charge N_dn=1 --measure '" .. line .. "'", words)
+end
+
 -- Figures as numbers, which need no gnuplot: what they tell is what another formula says.
 local function panel(doc, title)
     for _, one in ipairs(doc.panels or {}) do

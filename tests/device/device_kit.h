@@ -13,7 +13,10 @@
 #include <string.h>
 
 static const int64_t sizes[] = {0, 1, 2, 31, 33, 597, 4097, 120001};
-enum { NSIZE = sizeof(sizes) / sizeof(*sizes), G = KL_TEST_GUARD };
+enum {
+    NSIZE = sizeof(sizes) / sizeof(*sizes),
+    G = KL_TEST_GUARD,
+};
 
 typedef struct fixture {
     kl_exec *ex[2], *host;

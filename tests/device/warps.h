@@ -19,7 +19,10 @@ typedef struct kl_pair {
     double a, b;
 } kl_pair;
 
-enum { WARPS_MOST = 1024, WARPS_STACK = 1 << 16 };
+enum {
+    WARPS_MOST = 1024,
+    WARPS_STACK = 1 << 16,
+};
 
 static struct {
     int size, number, count;            /* threads of a block; block; blocks */

@@ -9,7 +9,10 @@
 
 #include "fuzz.h"
 
-enum { MOST_FILES = 256, MOST_BYTES = 1 << 16 };
+enum {
+    MOST_FILES = 256,
+    MOST_BYTES = 1 << 16,
+};
 
 static struct {
     uint8_t data[MOST_BYTES];

@@ -71,7 +71,10 @@ static kl_status read_run(const char *path, kl_err *err)
 
 static kl_status read_ci(const char *path, kl_err *err)
 {
-    enum { MOST = 4, N = 400 };
+    enum {
+        MOST = 4,
+        N = 400,
+    };
     static double x[MOST * N];
     kl_ci_record record = {0};
     int nvec = 0;

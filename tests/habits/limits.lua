@@ -1,6 +1,6 @@
--- Keeps lines, files, functions and lists of parameters short in src/, include/, offload/, cuda/, mpi/,
--- gen/, templates/ and tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part
--- of it.
+-- Keeps lines, files, functions and lists of parameters short, and one statement (but behind a case label)
+-- and one constant of an enumeration a line, in src/, include/, offload/, cuda/, mpi/, gen/, templates/ and
+-- tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part of it.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/limits.lua [ROOT]; prints TAP, exits 1 on a failure.
 
@@ -110,6 +110,32 @@ local function too_long(line)
     return longest < STRING
 end
 
+-- How many statements end in a line of C without comments and strings, those in brackets left out.
+local function statements(line)
+    local depth, n = 0, 0
+    for c in line:gmatch "[%(%)%[%];]" do
+        if c == ";" then n = n + (depth <= 0 and 1 or 0)
+        else depth = depth + (c:find "[%(%[]" and 1 or -1) end
+    end
+    return n
+end
+
+-- Lines of C that say several things: two statements, or two constants of an enumeration.
+local function crowded(text)
+    local faults = {}
+    for n, line in ipairs(lines_of(ctext.strip(text))) do
+        local label = line:match "^%s*case%f[%W]" or line:match "^%s*default%s*:"
+        if not label and statements(line) > 1 then
+            faults[#faults + 1] = ("line %d has two statements"):format(n)
+        end
+        local constants = line:match "enum[%s%w_]*{(.*)"
+        if constants and select(2, constants:gsub("=", "")) > 1 then
+            faults[#faults + 1] = ("line %d has two constants"):format(n)
+        end
+    end
+    return faults
+end
+
 -- Faults of one file: key in `open` -> what is wrong.
 local function faults_of(path)
     local text, faults = read(path), {}
@@ -126,6 +152,8 @@ local function faults_of(path)
     if count > 0 then
         faults["lines"] = ("%d lines have more than %d columns, first line %d"):format(count, COLUMNS, first)
     end
+    local several = path:find "%.lua$" and {} or crowded(text)
+    if #several > 0 then faults["crowded"] = table.concat(several, ", ") end
     for _, f in ipairs((path:find "%.lua$" and lua_functions or c_functions)(text)) do
         if f.lines > FUNCTION then
             faults[f.name] = ("%s has %d lines; at most %d"):format(f.name, f.lines, FUNCTION)

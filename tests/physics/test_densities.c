@@ -12,7 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { MODES_MOST = 14, LEADING = 8 };
+enum {
+    MODES_MOST = 14,
+    LEADING = 8,
+};
 
 /* The vector over all occupations of the modes: bit p orbital p up, bit norb + p orbital p down. */
 typedef struct exact {

@@ -125,7 +125,10 @@ static void walk(const kl_devkron *p, const double *x, double *y)
     }
 }
 
-enum { LEFT_TEAM = 96, RIGHT_TEAM = 64 };
+enum {
+    LEFT_TEAM = 96,
+    RIGHT_TEAM = 64,
+};
 
 typedef struct team {
     const kl_devkron *p;

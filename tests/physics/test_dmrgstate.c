@@ -511,6 +511,8 @@ static void test_to_the_bit(void **state)
         {"heisenberg", "chain:12", "Delta=0.5", "Sz=1", 1e-10, 2, 7, KL_STRATEGY_AUTO, KL_SITES_TWO},
         {"hubbard", "chain:8", "U=4", "N_up=4 N_dn=3", 1e-9, 1, 11, KL_STRATEGY_LR, KL_SITES_TWO},
         {"heisenberg", "chain:16", NULL, NULL, 1e-9, 2, 19, KL_STRATEGY_LR, KL_SITES_AUTO},
+        /* squares of such energies are no numbers */
+        {"heisenberg", "chain:24", "J=1e-200", NULL, 1e-9, 1, 29, KL_STRATEGY_AUTO, KL_SITES_AUTO},
     };
     (void)state;
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) to_the_bit(&list[k]);

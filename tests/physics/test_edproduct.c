@@ -5,7 +5,10 @@
 #include "ed/edproduct.h"
 #include "model/modelread.h"
 
-enum { MOST_FACTOR = 10, MOST_SITE = 10 };
+enum {
+    MOST_FACTOR = 10,
+    MOST_SITE = 10,
+};
 
 /* A full matrix of an operator of the tables. */
 static double *matrix_of(const kl_site_type *type, const kl_site_op *op)

@@ -9,7 +9,12 @@
 
 /* ---- a model made by hand: spinful electrons with whatever terms a test needs ---- */
 
-enum { HAND_OPS = 24, HAND_TERMS = 12, HAND_FACTORS = 5, HAND_KEPT = 400 };
+enum {
+    HAND_OPS = 24,
+    HAND_TERMS = 12,
+    HAND_FACTORS = 5,
+    HAND_KEPT = 400,
+};
 static kl_elem hand_elem[HAND_OPS][16];
 static kl_site_op hand_op[HAND_OPS];
 static kl_site_product hand_product[HAND_OPS * HAND_OPS];

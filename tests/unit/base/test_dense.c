@@ -380,7 +380,11 @@ static void test_threads(void **state)
    levels call it at once. */
 static void test_nested(void **state)
 {
-    enum { N = 150, OUTER = 2, INNER = 3 };
+    enum {
+        N = 150,
+        OUTER = 2,
+        INNER = 3,
+    };
     (void)state;
     uint64_t seed = 5;
     double *const x = malloc(sizeof(double) * N * N * (2 + OUTER * INNER)), *const y = x + N * N,

@@ -146,7 +146,10 @@ static void test_kinds(void **state)
 static void test_failing_roots(void **state)
 {
     (void)state;
-    enum { N = 600, OTHER = 400 };
+    enum {
+        N = 600,
+        OTHER = 400,
+    };
     static const int size[2] = {N, OTHER};
     double *const d = calloc(N, sizeof *d), *const e = calloc(N, sizeof *e),
                   *const z = calloc((size_t)N * N, sizeof *z);

@@ -5,7 +5,10 @@
 #include "base/gemm.h"
 #include "base/gramfactor.h"
 
-enum { ROWS = 190, MOST = 170 };
+enum {
+    ROWS = 190,
+    MOST = 170,
+};
 
 typedef enum kind { RANDOM, GRADED, TINY, NEAR, COPIES, ZEROS, NKIND } kind;
 

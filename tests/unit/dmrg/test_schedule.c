@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/schedule.h"
 #include "kl_test.h"
+#include <math.h>
 
 enum { MOST = 16 };
 
@@ -295,12 +296,33 @@ static void test_whole_state(void **state)
     }
 }
 
+/* A schedule without noise tells no bar of a molecule that began from a determinant. */
+static void test_many_sectors(void **state)
+{
+    scene s;
+    (void)state;
+    for (int many = 0; many < 2; many++)
+        for (int noise = 0; noise < 2; noise++)
+            for (int saved = 0; saved < 2; saved++) {
+                open_with(&s, 0.4, 0.5);
+                s.opts.many_sectors = many;
+                s.plan.m_start = saved ? 24 : 0;
+                for (int k = 0; k < s.res.nrow; k++) s.row[k].noise = noise && k == 0 ? 1e-4 : 0;
+                expect_eq(isfinite(kl_schedule_outlook(&s.plan, &s.res).bar), !many || noise || saved);
+                s.plan.whole = 1; /* a sector that was solved as a whole has them all */
+                s.row[3].dim_max = (int64_t)s.plan.sector;
+                expect_true(isfinite(kl_schedule_outlook(&s.plan, &s.res).bar));
+            }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards), cmocka_unit_test(test_gap),       cmocka_unit_test(test_slope),
-        cmocka_unit_test(test_waits),  cmocka_unit_test(test_whole_bar), cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_probe),  cmocka_unit_test(test_whole),     cmocka_unit_test(test_whole_state),
+        cmocka_unit_test(test_guards),      cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_slope),       cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_whole_bar),   cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_probe),       cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_whole_state), cmocka_unit_test(test_many_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,7 +4,10 @@
 #include "kl_test.h"
 #include <stdlib.h>
 
-enum { MOST = 64, SECTORS = 4 };
+enum {
+    MOST = 64,
+    SECTORS = 4,
+};
 
 typedef struct scene {
     kl_weight w[MOST], *sorted[MOST];

@@ -6,7 +6,10 @@
 
 static const double EPS = 2.220446049250313e-16;
 static const int64_t sizes[] = {0, 1, 31, 33, 597, 4097, 120001};
-enum { NSIZE = sizeof(sizes) / sizeof(*sizes), NTHREAD = 3 };
+enum {
+    NSIZE = sizeof(sizes) / sizeof(*sizes),
+    NTHREAD = 3,
+};
 
 static kl_dptr dptr(const double *p) { return (kl_dptr){(uintptr_t)p}; }
 

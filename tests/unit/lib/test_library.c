@@ -183,7 +183,7 @@ static void test_dmrg(void **state)
     const double exact = -6.911737145575103; /* chain of 16 */
     counts c = {.most = 1 << 30};
     int rank;
-    int64_t shape[3];
+    int64_t shape[4];
     const double *data;
     kronlat_problem *p = heisenberg("16");
     kronlat_result *r = NULL, *again = NULL;
@@ -279,7 +279,7 @@ static void test_files(void **state)
     assert_true(a[0] == 0);
     good(kronlat_result_array(back, "parameter/J", NULL, NULL, &a, error));
     assert_true(a[0] == 1);
-    int64_t shape[3];
+    int64_t shape[4];
     good(kronlat_result_array(back, "site/xy", NULL, shape, &a, error));
     assert_true(shape[0] == 8 && shape[1] == 2 && a[6] == 3 && a[7] == 0);
     kronlat_result_destroy(back);
@@ -436,7 +436,7 @@ static void test_integrals(void **state)
     assert_int_equal(kronlat_result_states(r), 4);
     assert_true(fabs(kronlat_result_energy(r, 0) - exact) < 1e-10);
     const double *s2, *density;
-    int64_t shape[3];
+    int64_t shape[4];
     good(kronlat_result_array(r, "s2", NULL, NULL, &s2, error));
     assert_true(fabs(s2[0]) < 1e-9);
     good(kronlat_result_array(r, "density_alpha", NULL, shape, &density, error));
@@ -457,7 +457,22 @@ static void test_integrals(void **state)
     assert_true(fabs(pair[1] / pair[0] - (exact - core - a) / k) < 1e-5);
     bad(kronlat_result_determinants(r, 4, &n, NULL, NULL, NULL, error), "state 4");
     kronlat_result_destroy(r);
-    bad(kronlat_dmrg(p, NULL, &r, error), "molecule");
+    bad(kronlat_ed(p, &r, error), "molecule");
+    /* DMRG of the same: what only full configuration interaction takes is ignored */
+    good(kronlat_problem_set(p, "accuracy", "1e-11", error));
+    good(kronlat_problem_set(p, "two_body", "true", error));
+    good(kronlat_problem_set(p, "threads", "1", error));
+    int rank;
+    const double *two, *made;
+    good(kronlat_problem_set(p, "irrep", "1", error));
+    good(kronlat_dmrg(p, NULL, &r, error));
+    assert_true(fabs(kronlat_result_energy(r, 0) - exact) < 1e-10);
+    good(kronlat_result_array(r, "molecule/two_body", &rank, shape, &two, error));
+    assert_true(rank == 4 && shape[0] == 2 && shape[3] == 2);
+    assert_true(fabs(two[0] + two[3] + two[12] + two[15] - 2) < 1e-9);
+    good(kronlat_result_array(r, "molecule/energy_of_densities", NULL, NULL, &made, error));
+    assert_true(fabs(made[0] - exact) < 1e-9);
+    kronlat_result_destroy(r);
     kronlat_problem_destroy(p);
     eri[0][0][1][1] = 0.9;
     bad(kronlat_problem_create_integrals(2, 2, 0, 0, core, &h[0][0], &eri[0][0][0][0], &p, error),

@@ -6,7 +6,10 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MAX_SITES = 32, MAX_BOND = 400 };
+enum {
+    MAX_SITES = 32,
+    MAX_BOND = 400,
+};
 
 /* ---------------------------------------------------------------- contraction */
 

@@ -277,7 +277,11 @@ static void test_large(void **state)
 /* Every thread has intermediates of its own: long groups that write and read them over and over. */
 static void test_work(void **state)
 {
-    enum { LENGTH = 20000, GROUPS = 32, TIMES = KL_TEST_WATCHED ? 6 : 40 };
+    enum {
+        LENGTH = 20000,
+        GROUPS = 32,
+        TIMES = KL_TEST_WATCHED ? 6 : 40,
+    };
     kl_err err = {""};
     kl_batch b;
     uint64_t seed = 1;
@@ -322,15 +326,18 @@ static void test_work(void **state)
    place, deep products, a small group behind. */
 static void test_wide(void **state)
 {
-    enum { M = 150, K = 400, N = 300 };
+    enum {
+        M = 150,
+        K = 400,
+        N = 300,
+    };
     kl_err err = {""};
     kl_batch b;
     uint64_t seed = 5;
     arena a = arena_open(K * N, &seed);
     (void)state;
     kl_batch_init(&b);
-    for (int g = 0; g < 2; g++) {
-        const int64_t y = (int64_t)g * M * N;
+    for (int64_t y = 0; y < 2 * M * N; y += M * N) {
         expect_ok(kl_batch_open_group(&b, y, M * N, &err), err);
         expect_ok(kl_batch_reserve(&b, 8, &err), err);
         *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
@@ -561,7 +568,10 @@ static void test_concat(void **state)
    list. And a column, whose ldc says nothing, in a matrix that is put together. */
 static void test_concat_chain(void **state)
 {
-    enum { N = 4, ALL = N * N };
+    enum {
+        N = 4,
+        ALL = N * N,
+    };
     kl_err err = {""};
     kl_exec *ex;
     kl_batch b, joined, pack, column;

@@ -456,7 +456,10 @@ static void test_long_and_reproducible(void **state)
 static void test_stopped(void **state)
 {
     (void)state;
-    enum { N = 60, MOST = 2 };
+    enum {
+        N = 60,
+        MOST = 2,
+    };
     for (int solver = 0; solver < 2; solver++)
         /* from any start, few vectors kept, and from one that is an eigenvector, which is looked at twice; to
            the tolerance, and below what can be reached */

@@ -298,7 +298,10 @@ static void test_hard(void **state)
 static void test_stopped(void **state)
 {
     (void)state;
-    enum { N = 120, NB = 3 };
+    enum {
+        N = 120,
+        NB = 3,
+    };
     kl_err err = {""};
     for (int how = 0; how < 2; how++) { /* to the tolerance, and below what can be reached */
         matrix m = matrix_open(N, 5);

@@ -187,7 +187,12 @@ static void test_bipartition(void **state)
 static void test_paper(void **state)
 {
     (void)state;
-    enum { N = 32768, ROWS = N / 8, LEFT = 655, EDGE = 3277 };
+    enum {
+        N = 32768,
+        ROWS = N / 8,
+        LEFT = 655,
+        EDGE = 3277,
+    };
     kl_err err;
     int64_t *off = NULL, n = 0;
     uint32_t *column = NULL;

@@ -1,0 +1,140 @@
+/* Panels of operators on bonds: see panels.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "cli/panels.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/fit.h"
+
+enum { MOST_DISTANCE = 400 };
+
+/* The bonds of the class that a measurement names behind its first slash; *n: how many. */
+static kl_status bonds_of(const kl_result *r, const kl_measured *m, int *n, int64_t **bond, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char name[64];
+    const char *const text = strchr(m->name, '/') + 1;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, ","), text);
+    *n = 0;
+    KL_TRY(kl_alloc(bond, r->geometry.nbond, KL_MEM_WORK, err));
+    for (int64_t b = 0; b < r->geometry.nbond; b++)
+        if (kl_geometry_is(&r->geometry, b, name)) (*bond)[(*n)++] = b;
+out:
+    return st;
+}
+
+static void title_of(const kl_measured *m, char *title, size_t size)
+{
+    char op[160];
+    const char *const text = strchr(m->name, '/') + 1, *const comma = strchr(text, ',');
+    kl_panels_pretty(comma != NULL ? comma + 1 : "S·S", op, sizeof op);
+    snprintf(title, size, "⟨%.110s⟩ on bonds %.*s", op, (int)strcspn(text, ","), text);
+}
+
+/* Middle of a bond. */
+static void middle(const kl_result *r, int64_t b, double at[2])
+{
+    for (int k = 0; k < 2; k++) at[k] = r->xy[r->geometry.bond[b][0]][k] + 0.5 * r->geometry.way[b][k];
+}
+
+static kl_status profile(const kl_result *r, const kl_measured *m, int n, const int64_t *bond, kl_figure *f,
+                         kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_panel *p;
+    kl_series *s;
+    char title[160];
+    title_of(m, title, sizeof title);
+    KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
+    snprintf(p->x, sizeof p->x, "middle of the bond");
+    snprintf(p->y, sizeof p->y, "value");
+    KL_TRY(kl_panel_add(p, "", KL_STROKE_BOTH, n, 0, &s, err));
+    for (int k = 0; k < n; k++) {
+        double at[2];
+        middle(r, bond[k], at);
+        s->x[k] = at[0];
+        s->y[k] = m->data[k];
+    }
+out:
+    return st;
+}
+
+/* By how far two bonds are apart along x in the same row, means over all such pairs. */
+static kl_status decay(const kl_result *r, const kl_measured *m, int n, const int64_t *bond, kl_figure *f,
+                       kl_err *err)
+{
+    kl_status st = KL_OK;
+    double distance[MOST_DISTANCE] = {0}, value[MOST_DISTANCE] = {0};
+    int count[MOST_DISTANCE] = {0}, nd = 0;
+    kl_panel *p;
+    kl_series *s, *fit;
+    kl_decay d;
+    char title[160];
+    for (int a = 0; a < n; a++)
+        for (int b = 0; b < n; b++) {
+            double from[2], to[2];
+            middle(r, bond[a], from);
+            middle(r, bond[b], to);
+            const double dx = to[0] - from[0];
+            if (fabs(to[1] - from[1]) > 1e-6 || dx < 1e-6) continue;
+            int k = 0;
+            while (k < nd && fabs(distance[k] - dx) > 1e-6) k++;
+            if (k == MOST_DISTANCE) continue;
+            nd = k == nd ? nd + 1 : nd;
+            distance[k] = dx;
+            value[k] += m->data[(int64_t)a * n + b];
+            count[k]++;
+        }
+    if (nd < 2) return kl_figure_leave(f, m->name, "no two of its bonds lie in a row", err);
+    for (int k = 0; k < nd; k++) value[k] /= count[k];
+    title_of(m, title, sizeof title);
+    KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
+    snprintf(p->x, sizeof p->x, "distance along the row");
+    snprintf(p->y, sizeof p->y, "|correlation|");
+    p->log_x = p->log_y = 1;
+    KL_TRY(kl_panel_add(p, "", KL_STROKE_POINTS, nd, 0, &s, err));
+    for (int k = 0; k < nd; k++) {
+        s->x[k] = distance[k];
+        s->y[k] = fabs(value[k]);
+    }
+    if (!kl_fit_decay(nd, distance, value, 1e-8, &d)) return KL_OK;
+    KL_TRY(kl_panel_add(p, "", KL_STROKE_FIT, nd, 0, &fit, err));
+    for (int k = 0; k < nd; k++) {
+        fit->x[k] = distance[k];
+        fit->y[k] = exp(d.power_log - d.power * log(distance[k]));
+    }
+    snprintf(p->note, sizeof p->note,
+             "power law: exponent %.3f ± %.3f; exponential: length %.3g ± %.2g; better: %s", d.power,
+             d.power_error, d.length, d.length_error, d.power_rms < d.length_rms ? "power" : "exponential");
+out:
+    return st;
+}
+
+kl_status kl_panels_bonds(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t *bond = NULL;
+    double *value = NULL;
+    int n;
+    char title[160];
+    KL_TRY(bonds_of(r, m, &n, &bond, err));
+    if (n == 0 || m->shape[0] != n || (m->rank == 2 && m->shape[1] != n) || m->rank > 2) {
+        KL_TRY(kl_figure_leave(f, m->name, "the file does not tell its bonds", err));
+        goto out;
+    }
+    if (m->rank == 2) KL_TRY(decay(r, m, n, bond, f, err));
+    else if (!kl_panels_plane(r)) KL_TRY(profile(r, m, n, bond, f, err));
+    else {
+        KL_TRY(kl_alloc(&value, r->geometry.nbond, KL_MEM_WORK, err));
+        for (int64_t b = 0; b < r->geometry.nbond; b++) value[b] = NAN;
+        for (int k = 0; k < n; k++) value[bond[k]] = m->data[k];
+        title_of(m, title, sizeof title);
+        KL_TRY(kl_panels_map(r, title, NULL, value, f, err));
+    }
+out:
+    kl_free(&bond);
+    kl_free(&value);
+    return st;
+}

@@ -1,0 +1,14 @@
+/* Operators of bonds on a matrix product state.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_BONDMEASURE_H
+#define KL_BONDMEASURE_H
+#include "dmrg/measure.h"
+#include "run/bondop.h"
+
+/* value[nbond], or with y value[nbond][nbond], as kl_bondop_each numbers rows. sites: what the state's
+   positions are. */
+kl_status kl_bondmeasure(kl_measure *m, const kl_terms *sites, const kl_lattice *lat, const kl_bondop *x,
+                         const kl_bondop *y, int nbond, const int (*bond)[2], double *value,
+                         kl_err *err) KL_MUST_CHECK;
+
+#endif
