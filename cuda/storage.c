@@ -18,7 +18,7 @@ typedef struct storage {
     void *work;
     int64_t work_bytes;
     segment *zero;
-    int nzero, ahead;     /* ahead: so many of the first chunks are coming in already */
+    int nzero, ahead;     /* ahead: number of chunks, the first, that are being copied already */
 } storage;
 
 /* Operators, wherever they are. */

@@ -13,7 +13,7 @@ local wigner = require("wigner")
 local scalar = {}
 local refuse_at = util.refuse_at
 local NOISE, IDENTITY = 1e-12, 1
-local MAX_PICKS = 1 << 20
+local MAX_PICKS, MAX_GROUPS = 1 << 20, 1 << 12
 
 -- 1. Charges --------------------------------------------------------------------------------------
 
@@ -225,6 +225,10 @@ local function groups_of(out, p)
                 copy[slot] = kind
                 longer[#longer + 1] = copy
             end
+        end
+        if #longer > MAX_GROUPS then
+            refuse_at(p.st.line, "kinds of site can meet here in more than %d ways; use fewer with S",
+                MAX_GROUPS)
         end
         if #longer > 0 then groups = longer end
     end

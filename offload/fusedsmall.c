@@ -78,7 +78,7 @@ ALWAYS void pass(const int nin, const int nout, int pairs, const kl_fused_small 
 }
 #endif
 
-/* A step travels as so many arguments, for a structure would be a copy to the device before the launch. */
+/* A step travels as single arguments, for a structure would be a copy to the device before the launch. */
 enum { WORDS = 42 };
 _Static_assert(sizeof(kl_fused_small) == WORDS * sizeof(uint64_t), "all of it");
 #define EACH(F)                                                                                           \

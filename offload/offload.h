@@ -36,8 +36,8 @@ typedef struct kl_offload {
     void *step; /* [KL_STEP_BYTES] on the device: a fused step */
 } kl_offload;
 
-/* So many teams on a GPU; on a processor one, of all threads, for its runtime complains of more threads than
-   there are cores. */
+/* The number of teams: on a GPU `want`; on a processor one, of all threads, for its runtime complains of more
+   threads than there are cores. */
 static inline int kl_teams_of(const kl_offload *self, int want) { return self->arch ? want : 1; }
 
 static inline double *kl_device(kl_dptr p) { return (double *)p.addr; }

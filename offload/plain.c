@@ -61,11 +61,11 @@ ALWAYS int part_line(int t, int deep, int i)
 }
 _Static_assert(DEPTH == 16, "two times eight");
 
-/* Where only so many rows or columns are there: 1 if a thread's part or sums, which begin at that one, are
+/* Where only `there` rows or columns exist: 1 if a thread's part or sums, which begin at that one, are
    wanted. On a GPU all threads of a team work as long as one of them does. */
 ALWAYS int wanted(int first, int there) { return EACH == 1 || first < there; }
 
-/* Of these rows (or columns) only so many are there, and so many values of k; others are read twice, for sums
+/* Only some of these rows (or columns) and values of k exist; others are read twice, for sums
    that are never written, or to be 0. */
 ALWAYS void fetch_part(int t, const int deep, const double *from, int ld, int there, int left, double *part)
 {

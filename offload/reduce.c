@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A matrix: n rows, elements from off on, vectors from at on; so many blocks. */
+/* A matrix: n rows, elements from off on, vectors from at on; number of blocks. */
 typedef struct matrix {
     int64_t off;
     int32_t n, at, first, blocks;

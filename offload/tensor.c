@@ -187,7 +187,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
     const int teams = PRODUCERS / team, thread = me() - CONSUMERS * 32, p = thread % team,
               mine = thread / team, lane = thread % 32, first_warp = thread < 32;
     const int block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
-    /* the first warp holds so many records, in order, a lane 16 bytes */
+    /* number of records that the first warp holds, in order, a lane 16 bytes */
     int st = mine, turn = 0 /* the team of the next stage */, cur = 0, soon = -1, nth = 0, fresh = 1,
         batch = 0, held = 0;
     four look = {0, 0, 0, 0};

@@ -144,7 +144,7 @@ static unsigned blocks_for(int64_t items, int64_t each, int most)
     return (unsigned)(blocks < 1 ? 1 : blocks < most ? blocks : most);
 }
 
-/* One belt; result stands where its first column does. So many threads, pairs of rows and blocks that all
+/* One belt; result stands where its first column does. Threads, pairs of rows and blocks are such that all
    columns of all of them are loads in flight at once (100 KiB and more a multiprocessor), and no more than
    registers are there for, since blocks that have to wait for others leave it half empty at the end; measured
    over widths, heights and shapes of blocks (bench gemv_trans). */

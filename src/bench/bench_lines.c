@@ -29,7 +29,7 @@ enum {
     MANY = 99,
 };
 
-/* The median of so many runs, an odd number. */
+/* The median of `runs` runs, an odd number. */
 static kl_status median(int runs, kl_bench_fn *f, void *self, double *seconds, kl_err *err)
 {
     double t[MANY];

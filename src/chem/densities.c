@@ -258,7 +258,7 @@ static double element(const kl_site_op *o, int row, int col)
     return 0;
 }
 
-/* x[op] at so many places apart: values of the sixteen operators become those of |to><from|, at to * 4 +
+/* x[op * apart]: values of the sixteen operators become those of |to><from|, at to * 4 +
    from. */
 static void to_units(const kl_site_type *type, double *x, int apart)
 {

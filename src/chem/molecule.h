@@ -37,7 +37,7 @@ kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double thres
                              kl_err *err) KL_MUST_CHECK;
 void kl_molecule_destroy(kl_molecule **m);
 
-/* The sector of so many electrons; irrep from 0. EINPUT: there is none such. */
+/* The sector of these numbers of electrons; irrep from 0. EINPUT: there is none such. */
 kl_status kl_molecule_target(const kl_molecule *m, int nalpha, int nbeta, int irrep, kl_qn *out,
                              kl_err *err) KL_MUST_CHECK;
 /* The product state of a determinant: up[norb], dn[norb] are 0 or 1 by orbital, start[norb] by position.

@@ -56,7 +56,7 @@ static const char *number_text(double x, char buf[32])
     return buf;
 }
 
-/* An energy in point notation to so many digits; by a power of ten where the file's unit makes that
+/* An energy in point notation to `digits` digits; by a power of ten where the file's unit makes that
    unreadable. */
 static const char *hartree(double e, double reference, int digits, char buf[48])
 {

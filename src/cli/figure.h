@@ -68,7 +68,7 @@ void kl_figure_csv(const kl_figure *f, FILE *to);
 void kl_figure_json(const kl_figure *f, FILE *to);
 
 typedef struct kl_figure_look {
-    int columns; /* of panels: 1 or 2, as wide as so many columns of a paper */
+    int columns; /* columns of panels: 1 or 2, as wide as one or two columns of a paper */
     int dark;
 } kl_figure_look;
 /* Into .svg, .png or .pdf, as kl_plot_run. */

@@ -108,9 +108,10 @@ void kl_spdev_release(kl_exec *ex, kl_spmv *s);
 kl_status kl_spdev_ready(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv,
                          kl_err *err) KL_MUST_CHECK;
 
-/* The way that AUTO takes for so many products, where nthread threads of the host lay matrices out; a pure
-   function, so that it can be told and tested without a device. cost: kl_exec.layout; what was not measured
-   is taken from another machine. *pays: products from which on another layout is worth making; 0: none is. */
+/* The way that AUTO takes for this number of products, where nthread threads of the host lay matrices out; a
+   pure function, so that it can be told and tested without a device. cost: kl_exec.layout; what was not
+   measured is taken from another machine. *pays: products from which on another layout is worth making; 0:
+   none is. */
 kl_spway kl_spway_choose(const kl_spmachine *machine, const kl_spmat *m, int64_t products, int nthread,
                          const kl_layout_cost cost[2], int64_t *pays);
 

@@ -67,7 +67,7 @@ typedef struct kl_summand {
     uint32_t flags;         /* KL_P_TA, KL_P_A, KL_P_END: no matrix, alpha itself */
 } kl_summand;
 
-/* pieces that a kernel may read at a time: so many less one lie behind the last, of no meaning */
+/* pieces that a kernel may read at a time; behind the last one lie one less, which mean nothing */
 enum { KL_PIECE_BATCH = 8 };
 /* most tiles of a launch that are cut into parts, and most parts of one */
 enum {
@@ -80,7 +80,7 @@ typedef struct kl_launch {
     int products, kind;     /* kind: which of the opts the tiles are made for, 0 being the first */
     int adds;               /* 1: among its pieces are matrices that are added */
     int64_t first, n;       /* products: pieces, and tiles of them; else: cells */
-    /* of the tiles, so many at the end have one unit and a warp each; never where there are two levels */
+    /* number of tiles, at the end, that have one unit and a warp each; never where there are two levels */
     int64_t nlone;
     int64_t nbefore; /* of two levels in one launch: tiles of outputs that the first one writes */
     double units; /* of a step on average, lone tiles apart */
@@ -111,9 +111,9 @@ struct kl_tile_plan_opts {
     /* of a step: for each unit, row of units, column of units, but never less; of every piece but the first;
        and of a tile; in cycles of a block, roughly */
     double cost_unit, cost_row, cost_col, cost_least, cost_piece, cost_tile;
-    /* sums of so many steps keep the tiles of an output together: what one brings from memory the others find
-       in the cache. Over longer ones tiles of different sizes drift apart, and those of one cost had better
-       begin together, whatever outputs they belong to */
+    /* sums of this number of steps, or more, keep the tiles of an output together: what one brings from
+       memory the others find in the cache. Over longer ones tiles of different sizes drift apart, and those
+       of one cost had better begin together, whatever outputs they belong to */
     int together;
     const kl_tile_plan_opts *other; /* another kind of block: each launch takes the one that is done sooner */
 };

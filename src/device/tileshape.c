@@ -36,7 +36,7 @@ int64_t kl_tile_shape_steps(const kl_tile_plan_maker *s, const kl_batch *b, kl_o
 
 typedef struct load {
     double cost;
-    int64_t n; /* so many tiles */
+    int64_t n; /* number of tiles */
 } load;
 
 static int by_cost(const void *pa, const void *pb)
@@ -94,7 +94,7 @@ static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_
     int um, un, tm, tn;
     double sum = 0;
     kl_tile_shape_tiles(p, o, most_m, most_n, &um, &un, &tm, &tn);
-    const int more_m = um % tm, more_n = un % tn; /* so many have one more */
+    const int more_m = um % tm, more_n = un % tn; /* number of those that have one more */
     for (int k = 0; k < KINDS; k++) {
         const int less_m = k & 1, less_n = k >> 1;
         const int64_t n = (int64_t)(less_m   ? more_m ? tm - more_m : 0

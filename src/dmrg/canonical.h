@@ -29,7 +29,7 @@ kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_cano
                               kl_err *err) KL_MUST_CHECK;
 void kl_canonical_destroy(kl_canonical **c);
 
-/* The Schmidt values of every cut, by so many threads, unless they are there. */
+/* The Schmidt values of every cut, by nthread threads, unless they are there. */
 kl_status kl_canonical_schmidt(kl_canonical *c, int nthread, kl_err *err) KL_MUST_CHECK;
 
 /* Basis of sites 0..cut-1, of sites cut..nsite-1. */

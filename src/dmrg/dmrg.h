@@ -233,7 +233,7 @@ int kl_dmrg_max_apply(const kl_dmrg_opts *o);
    and flops. */
 typedef struct kl_dmrg_plan {
     int m;
-    int64_t states; /* at the middle cut: m, or with the total spin those of so many multiplets */
+    int64_t states; /* at the middle cut: m, or with the total spin the states of m multiplets */
     int nsite;
     int sites; /* optimized together: 2, or 1, as in sweeps without noise */
     int absorbed; /* states of the block that has the other site then */

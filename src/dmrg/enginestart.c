@@ -78,7 +78,7 @@ kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, cons
         scale *= 0.995;
     } while (full && total > m && scale > 0.5);
     if (full) kl_sectors_fill(n, dim, basis->dim, m / KL_MORE);
-    /* room for so many wavefunctions */
+    /* room for this number of wavefunctions */
     for (int c = 0, met = 0; total < e->nstate && met < n; c = (c + 1) % n) {
         met = dim[c] < basis->dim[c] ? 0 : met + 1;
         if (!met) dim[c]++, total++;

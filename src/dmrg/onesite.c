@@ -8,9 +8,9 @@
 #include <string.h>
 
 enum {
-    SHARE = 10, /* one in so many of the states that are kept is added, */
+    SHARE = 10, /* states added: those kept over this, */
     LEAST = 8,  /* and no fewer than these, in addition to those by which m grows; */
-    GROWTH = 24 /* at most as many as are known, and so many more */
+    GROWTH = 24 /* at most as many as are known, and this number more */
 };
 
 /* A block as if it were an enlarged one: its operators have one part each. */

@@ -38,7 +38,7 @@ int64_t kl_select(const kl_selection *s, kl_weight *const *w, int64_t n, int nse
 {
     /* of each sector: states kept so far, states with weight, and states that it is filled up to */
     int *const have = room, *const there = room + nsec, *const want = room + 2 * nsec;
-    const int most = s->m > s->nstate ? s->m : s->nstate; /* fewer would not hold so many wavefunctions */
+    const int most = s->m > s->nstate ? s->m : s->nstate; /* fewer would not hold all wavefunctions */
     int64_t keep = by_weight(s, w, n, most), lack = 0;
     memset(have, 0, (size_t)nsec * sizeof *have);
     memset(there, 0, (size_t)nsec * sizeof *there);

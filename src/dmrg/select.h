@@ -18,7 +18,7 @@ int kl_weight_order(const void *a, const void *b);
 
 typedef struct kl_selection {
     int m;           /* states kept at most; a cluster of equal weights may overshoot it */
-    int m_min;       /* at least, where there are so many with weight */
+    int m_min;       /* at least, where that many have weight */
     int nstate;      /* wavefunctions; as many states are kept in any case */
     double discard;  /* keep no more than leaves this weight out; 0: m alone decides */
     double unseen;   /* weight in addition to that of the states */

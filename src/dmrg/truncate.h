@@ -8,7 +8,7 @@ typedef struct kl_trunc_opts {
     /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up,
        and nstate are kept in any case */
     int m;
-    int m_min; /* at least, where there are so many with weight */
+    int m_min; /* at least, where that many have weight */
     double discard; /* keep no more than leaves this weight out; 0: m alone decides */
     double noise; /* share of the weight given to the states that H leads to (subspace expansion) */
     int nstate; /* wavefunctions, averaged with equal weight */
@@ -28,7 +28,7 @@ typedef struct kl_trunc_opts {
 
 typedef struct kl_trunc_info {
     int m, nsec;
-    int64_t states; /* m, or with the total spin the states of so many multiplets */
+    int64_t states; /* m, or with the total spin the states of m multiplets */
     /* weight left out: that of the states, added up from the smallest, and the norm of what products do not
      * see */
     double discarded;

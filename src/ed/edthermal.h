@@ -10,7 +10,7 @@ typedef struct kl_thermal kl_thermal; /* energies and weights of the sectors so 
 typedef struct kl_thermal_opts {
     int nsample; /* random vectors in each sector, >= 2 for error bars */
     int nstep; /* Lanczos steps of each at most; 0: 100 */
-    int full; /* sectors of up to so many states by LAPACK; 0: KL_ED_FULL_AUTO */
+    int full; /* largest number of states of a sector for LAPACK; 0: KL_ED_FULL_AUTO */
     uint64_t seed;
     void *self; /* of the monitor: */
     int (*step)(void *self, int sample, int step); /* nonzero: stop; may be NULL */

@@ -24,7 +24,7 @@ enum {
 typedef struct prepared {
     kl_gemm_fn *gemm;
     int nthread;
-    int nwide;     /* of the groups in order, so many are so large that all threads work inside of one */
+    int nwide; /* groups, the first in order, that are so large that all threads work inside of one */
     int64_t nwork; /* doubles per thread, a multiple of a cache line */
     double *work;
 } prepared;

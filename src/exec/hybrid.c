@@ -25,7 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* APPLIES: at least so many products follow, on average, when operands have been copied */
+/* APPLIES: number of products that follow at least, on average, when operands have been copied */
 enum {
     MOST_STEP = 16,
     APPLIES = 20,

@@ -1,5 +1,6 @@
 /* Rows of blocks of a vector, and a buffer where they stand side by side: what ranks send each other of it. A
-   block is a number of tiles, each so many rows of KL_ROW numbers (kron.h). Knows no ranks.
+   block is a number of tiles, each of as many rows of KL_ROW numbers as the block says (kron.h). Knows no
+   ranks.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ROWS_H
 #define KL_ROWS_H

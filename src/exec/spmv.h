@@ -13,8 +13,8 @@ extern "C" {
 
 /* How a device goes about it; the host knows AUTO alone. ORDER KL_SPWAY: names in spmv.c */
 typedef enum kl_spway {
-    /* CSR: what was measured to be fastest for such matrices and so many products (kl_spway_choose); other
-       formats: with their own layout */
+    /* CSR: what was measured to be fastest for such matrices and this number of products (kl_spway_choose);
+       other formats: with their own layout */
     KL_SPWAY_AUTO,
     KL_SPWAY_THREAD, /* a thread a row: ELL and sliced forms as stored (mahmoud2018, Alg. 2 to 5) */
     KL_SPWAY_WARP, /* a warp, or a part of one, a row: CSR, and both parts of the hybrid (Alg. 7) */

@@ -17,7 +17,7 @@ typedef struct kl_checked {
     kl_h5_quiet quiet;
 } kl_checked;
 
-/* Opens a temporary file for path (atomicfile.h) and asks the disk for so many bytes, an upper bound. EINPUT
+/* Opens a temporary file for path (atomicfile.h) and asks the disk for `bytes` bytes, an upper bound. EINPUT
    for what is no ordinary file, EIO for a folder that refuses. */
 kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err) KL_MUST_CHECK;
 

@@ -287,7 +287,8 @@ kronlat_status kronlat_result_array(const kronlat_result *result, const char *na
         st = kl_fail(&err, KL_EINPUT, "the result has no array '%.200s'; kronlat_result_name lists them",
                      name != NULL ? name : "(NULL)");
     if (rank != NULL) *rank = m != NULL ? m->rank : 0;
-    for (int k = 0; k < KL_H5_MAX_RANK && shape != NULL; k++) shape[k] = m != NULL && k < m->rank ? m->shape[k] : 0;
+    for (int k = 0; k < KL_H5_MAX_RANK && shape != NULL; k++)
+        shape[k] = m != NULL && k < m->rank ? m->shape[k] : 0;
     if (data != NULL) *data = m != NULL ? m->data : NULL;
     return kl_visit_end(v, st, &err, error);
 }

@@ -132,7 +132,7 @@ static kl_status refuse(const char *spec, const family *f, const char *why, kl_e
         spec, why, f->name, f->name, f->name, f->name, f->name);
 }
 
-/* The circumference by its name: so many spacings, or sites, around. */
+/* The circumference by its name: the number of spacings, or sites, around. */
 static kl_status named_around(const char *spec, plan *p, int64_t n, kl_err *err)
 {
     const around *const a = p->form == YC ? &p->f->yc : &p->f->xc;

@@ -9,7 +9,10 @@
 
 #include <string.h>
 
-enum { MOST = 2 * KL_BONDOP_FACTORS, MOST_KNOWN = 512 };
+enum {
+    MOST = 2 * KL_BONDOP_FACTORS,
+    MOST_KNOWN = 512,
+};
 
 /* A product of operators on one site of a type, as tables have it. */
 typedef struct known {

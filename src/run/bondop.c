@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORD = 64, DEPTH = 16 };
+enum {
+    WORD = 64,
+    DEPTH = 16,
+};
 
 typedef struct sum {
     int n;

@@ -8,7 +8,11 @@
 #include "model/qn.h"
 #include "model/siteop.h"
 
-enum { KL_BONDOP_FACTORS = 4, KL_BONDOP_STRINGS = 64, KL_BONDOP_OPS = 24 };
+enum {
+    KL_BONDOP_FACTORS = 4,
+    KL_BONDOP_STRINGS = 64,
+    KL_BONDOP_OPS = 24,
+};
 
 typedef struct kl_bondstring {
     double coef;

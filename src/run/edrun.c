@@ -23,7 +23,7 @@ kl_bipartition_form kl_edrun_form(const kl_options *o)
                                                            : KL_BIPARTITION_FLAVOURS;
 }
 
-/* of more states so many for each */
+/* of more states, per state */
 enum {
     PRODUCTS = 2000,
     PRODUCTS_EACH = 500,

@@ -15,6 +15,7 @@
 #define NEAR 1e-6 /* of S (S + 1) */
 
 enum { Z, PLUS, SQUARE, NMAT };
+enum { MANY = 500 }; /* terms of a model whose variant with the total spin takes longer than S is worth */
 
 /* to += f * (component `row`) (component `col`)^T, components of a site's multiplets. */
 static void add_outer(const kl_site_type *site, double f, int row, int col, double *to)
@@ -105,6 +106,7 @@ kl_status kl_edspin_create(kl_task *t, kl_terms **square, kl_err *err)
     kl_err none;
     int found = 1;
     *square = NULL;
+    if (m->nterm > MANY) return KL_OK;
     st = kl_task_twin(t, &none);
     if (st == KL_EINPUT) return KL_OK; /* the model has no such variant */
     if (st != KL_OK) return kl_fail(err, st, "%s", none.text);

@@ -7,7 +7,7 @@
 #include "run/task.h"
 
 /* S^2 on the sites of a task, in the operators of its model. *square is NULL where the model has no total
-   spin, or where S^2 leads out of a sector. To be freed by kl_edspin_destroy. */
+   spin, or hundreds of terms, or where S^2 leads out of a sector. To be freed by kl_edspin_destroy. */
 kl_status kl_edspin_create(kl_task *t, kl_terms **square, kl_err *err) KL_MUST_CHECK;
 void kl_edspin_destroy(kl_terms **square);
 

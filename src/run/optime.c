@@ -250,7 +250,7 @@ out:
     return st;
 }
 
-/* Sites, or orbitals, at half filling that have so many states of equal numbers of both spins. */
+/* Sites, or orbitals, at half filling that have this number of states, with equal numbers of both spins. */
 static int half_filled(int64_t size)
 {
     double half = 1; /* states of one spin: n over n / 2 */

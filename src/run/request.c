@@ -42,7 +42,7 @@ static kl_status make_array(array *a, int rank, int64_t n0, int64_t n1, int64_t 
     return kl_alloc(&a->data, a->n, KL_MEM_MISC, err);
 }
 
-/* A multiplet of the total spin stands for so many states of equal weight. */
+/* A multiplet of the total spin stands for 2S + 1 states of equal weight. */
 static int copies_of(const kl_canonical *c, kl_qn q)
 {
     const int spin = kl_model_spin(c->model);

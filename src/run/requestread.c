@@ -40,7 +40,7 @@ void kl_request_clear(kl_request *q)
     q->nop = 0;
 }
 
-/* changes of the charges that a product may make; beyond so many it is not checked */
+/* the most changes of the charges of a product that is checked */
 enum { MOST_BONDS = 2000000 };
 enum { MOST_SUM = 4096 };
 

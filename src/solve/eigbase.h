@@ -36,8 +36,8 @@ typedef struct kl_eig_opts {
     int max_apply;     /* products with H at most; 0: 1000 */
     double tol;        /* target for |H x - E x| of every root, absolute */
     double tol_rel;    /* stop also when the residual has fallen to tol_rel times the first one; 0: off */
-    /* Davidson: the last so many roots are guards: followed only until nothing of theirs can lie below the
-       others */
+    /* Davidson: number of roots, the last, that are guards: followed only until nothing of theirs can lie
+       below the others */
     int nguard;
     double ceiling; /* Davidson, with bounded: the same for any root above it */
     int bounded;
@@ -85,7 +85,7 @@ kl_status kl_eig_refuse(const kl_keep *k, const char *solver, int nroot, kl_err 
 #define KL_EIG_ROUNDING (4 * 2.220446049250313e-16)
 
 enum {
-    KL_EIG_BASIS = 16, /* max_basis where none is given: so many, and 4 for each root */
+    KL_EIG_BASIS = 16, /* max_basis where none is given: this, and 4 for each root */
     KL_EIG_APPLY = 1000, /* max_apply where none is given */
     KL_EIG_STALL_STEPS = 20, /* without progress near rounding: nothing more will come */
     /* products spent to see whether something lies below a start that was exact */

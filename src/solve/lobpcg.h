@@ -5,7 +5,7 @@
 #define KL_LOBPCG_H
 #include "solve/eigbase.h"
 
-/* Vectors at most: a step is one pass over six columns for each of them, of which executors fuse so many. */
+/* Vectors at most: a step is one pass over six columns for each of them, and this is what executors fuse. */
 enum { KL_LOBPCG_MOST = 16 };
 
 /* As kl_eig_solve with opts->nroot vectors, of which the first nwant have to converge; the others are guards,
