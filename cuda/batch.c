@@ -69,8 +69,9 @@ static void take_apart(kl_cuda *self, prepared *p)
     self->host->free_ptr((void **)&p);
 }
 
-static void options_of(const kl_cuda *self, kl_projection way, kl_tile_plan_opts o[2])
+static void options_of(const kl_exec *ex, kl_projection way, kl_tile_plan_opts o[2])
 {
+    const kl_cuda *const self = ex->self;
     if (way == KL_PROJECTION_LIBRARY)
         o[0] = (kl_tile_plan_opts){.unit_m = 1,
                                    .unit_n = 1,
@@ -79,7 +80,7 @@ static void options_of(const kl_cuda *self, kl_projection way, kl_tile_plan_opts
                                    .depth = 16,
                                    .nblock = self->nsm,
                                    .apart = 1};
-    else kl_cuda_list_opts(self, o);
+    else kl_cuda_list_opts(ex, o);
 }
 
 /* The joined list and its stacked operands, which a list of sums copies. */
@@ -102,7 +103,7 @@ static kl_status join(kl_exec *ex, const kl_batch *b, prepared *p, kl_err *err)
         goto out;
     }
     p->joined.base[KL_AT_STACK].addr = (uintptr_t)p->stack;
-    options_of(self, KL_PROJECTION_GROUPED, o);
+    options_of(ex, KL_PROJECTION_GROUPED, o);
     KL_TRY(host->devbatch_prepare(&pack, o, kl_cuda_room(ex), &self->pool, err));
     const kl_devbatch *const q = pack.prepared;
     for (int64_t i = 0; i < q->plan.nlaunch; i++)
@@ -129,7 +130,7 @@ static kl_status prepare(kl_exec *ex, kl_batch *b, kl_projection way, kl_err *er
     } else if (way == KL_PROJECTION_NOSTORAGE) {
         KL_TRY(kl_cuda_storage_prepare(ex, &view, err));
     } else {
-        options_of(self, way, o);
+        options_of(ex, way, o);
         KL_TRY(self->host->devbatch_prepare(&view, o, kl_cuda_room(ex), &self->pool, err));
     }
     p->inner = view.prepared;
@@ -237,7 +238,7 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
         self->host->batch_clear(&pack);
         return KL_OK;
     }
-    options_of(self, way, o);
+    options_of(ex, way, o);
     return self->host->devbatch_dry(b, o, kl_cuda_room(ex), kernel[way], out, err);
 }
 

@@ -155,7 +155,7 @@ const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b); /* why it does
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
 /* grouped.c: the tiles that our kernels take, and the launches of a list that was prepared for them */
-void kl_cuda_list_opts(const kl_cuda *self, kl_tile_plan_opts o[2]);
+void kl_cuda_list_opts(const kl_exec *ex, kl_tile_plan_opts o[2]);
 void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y);
 
 /* storage.c: a list whose operators stay where they are and come in chunk by chunk */

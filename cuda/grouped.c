@@ -2,11 +2,13 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-void kl_cuda_list_opts(const kl_cuda *self, kl_tile_plan_opts o[2])
+void kl_cuda_list_opts(const kl_exec *ex, kl_tile_plan_opts o[2])
 {
+    const kl_cuda *const self = ex->self;
     o[0] = kl_cuda_products_opts(self);
     o[1] = kl_cuda_small_opts(self);
     o[0].other = &o[1];
+    o[0].nthread = o[1].nthread = ex->nthread;
 }
 
 void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y)

@@ -103,7 +103,7 @@ kl_status kl_cuda_storage_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
         host->chunks_clear(&s->c);
     }
     s->buffer[1] = s->c.nchunk > 1 ? s->buffer[0] + each : NULL;
-    kl_cuda_list_opts(self, o);
+    kl_cuda_list_opts(ex, o);
     int64_t nwork = 0;
     const int64_t most = kl_cuda_room(ex) / 4 / (int64_t)sizeof(double);
     for (int i = 0; i < s->c.nchunk; i++) {
@@ -189,7 +189,7 @@ kl_status kl_cuda_storage_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out
     kl_chunks c;
     kl_batch_plan one;
     kl_tile_plan_opts o[2];
-    kl_cuda_list_opts(self, o);
+    kl_cuda_list_opts(ex, o);
     KL_TRY(host->chunks_create(b, operators, buffer_budget(ex), &c, err));
     out->share = out->padded = 1;
     out->nround = c.nchunk;

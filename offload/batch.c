@@ -8,8 +8,9 @@
    But sums of many small products, as l-1-1-r has in two dimensions, want lone tiles more than the launch
    that two levels save: an 8x4 cylinder's H x takes 0.17 ms instead of 0.34 at m = 1000, 0.34 instead of 0.45
    at 2048. */
-static kl_tile_plan_opts options_of(const kl_offload *self, const kl_batch *b)
+static kl_tile_plan_opts options_of(const kl_exec *ex, const kl_batch *b)
 {
+    const kl_offload *const self = ex->self;
     enum { MANY = 64 }; /* records of a group */
     const int two = b->nwork > 0 && b->flop < 1e11,
               many = two && b->lasting && b->nrec >= (int64_t)MANY * b->ngroup;
@@ -18,6 +19,7 @@ static kl_tile_plan_opts options_of(const kl_offload *self, const kl_batch *b)
     if (self->tensor) o.nblock = self->nsm;
     /* their tiles are small, and a step of those is shorter (tensor.c, SOLO) */
     if (self->tensor && o.most_n == kl_tensor_opts_wide.most_n && b->flop < 4e9) o.cost_least = 850;
+    o.nthread = ex->nthread;
     return o;
 }
 
@@ -29,7 +31,7 @@ static const char *kernel_of(const kl_offload *self)
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     kl_offload *const self = ex->self;
-    const kl_tile_plan_opts o = options_of(self, b);
+    const kl_tile_plan_opts o = options_of(ex, b);
     return kl_devbatch_prepare(b, &o, b->nwork > 0 ? kl_offload_free_bytes(self) : 0 /* nobody asks */,
                                &self->pool, err);
 }
@@ -66,6 +68,6 @@ void kl_offload_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *out
 
 kl_status kl_offload_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, kl_err *err)
 {
-    const kl_tile_plan_opts o = options_of(ex->self, b);
+    const kl_tile_plan_opts o = options_of(ex, b);
     return kl_devbatch_dry(b, &o, kl_offload_free_bytes(ex->self), kernel_of(ex->self), out, err);
 }

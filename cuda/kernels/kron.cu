@@ -114,10 +114,13 @@ static void fit(const kl_cuda *self, kl_devkron_opts *o)
     kl_kron_fit(all, 1024, left_threads<2>, right_threads<2>, o);
 }
 
+/* What a kernel may take is its own, whatever list it runs: no less than an earlier list wants. */
 static bool may_share(const void *kernel, size_t bytes)
 {
-    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes) ==
-               cudaSuccess &&
+    cudaFuncAttributes now;
+    if (cudaFuncGetAttributes(&now, kernel) != cudaSuccess) return false;
+    const int most = (int)bytes > now.maxDynamicSharedSizeBytes ? (int)bytes : now.maxDynamicSharedSizeBytes;
+    return cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most) == cudaSuccess &&
            cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
                                 cudaSharedmemCarveoutMaxShared) == cudaSuccess;
 }

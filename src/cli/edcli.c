@@ -192,6 +192,8 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
     kl_task *t = NULL;
     kl_ed_opts opts;
     kl_ed_plan p;
+    kl_rankplan *ranks = NULL;
+    int nrank = 0;
     char charges[256], bytes[4][32];
     KL_TRY(kl_task_create(o, 0, &t, err));
     KL_TRY(kl_task_charges(t, err));
@@ -199,6 +201,7 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
     kl_edrun_opts(t, &opts);
     const int nthread = kl_task_threads(o);
     KL_TRY(kl_ed_make_plan(t->terms, t->target, kl_edrun_form(o), &opts, nthread, &p, err));
+    if (o->ranks > 0) KL_TRY(kl_rankplan_ed(&p, (int)o->ranks, &nrank, &ranks, err));
     kl_qn_print(t->model, t->target, charges, sizeof charges);
     if (o->json) {
         kl_json j = kl_json_begin(stdout);
@@ -215,6 +218,7 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
         kl_json_int(&j, "vectors", p.nvector);
         kl_json_real(&j, "table_bytes", p.table_bytes);
         kl_json_real(&j, "seconds_product", p.seconds_apply);
+        kl_report_rankplan_json(&j, nrank, ranks);
         kl_json_close(&j, '}');
         kl_json_end(&j);
     } else {
@@ -234,8 +238,10 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
             printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the "
                    "lowest energy\n",
                    p.seconds_apply, nthread, nthread == 1 ? "" : "s");
+        kl_report_rankplan(stdout, "product", nrank, ranks);
     }
 out:
+    kl_free(&ranks);
     kl_task_destroy(&t);
     return st;
 }

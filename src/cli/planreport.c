@@ -177,7 +177,41 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
     kl_report_ways(to, &plan[n - 1]);
 }
 
-void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan)
+void kl_report_rankplan(FILE *to, const char *unit, int n, const kl_rankplan *row)
+{
+    char a[32], b[32], c[32];
+    if (n == 0) return;
+    fprintf(to, "\nranks    a %-8s memory a rank   it receives  efficiency\n", unit);
+    for (int i = 0; i < n; i++) {
+        fprintf(to, "%5d %12s %14s %13s %10.0f %%", row[i].ranks, kl_report_time(row[i].seconds, a),
+                kl_report_bytes(row[i].bytes, b), kl_report_bytes(row[i].traffic, c),
+                100 * row[i].efficiency);
+        if (row[i].idle > 0) fprintf(to, "   %d idle: there is no more to share", row[i].idle);
+        fputc('\n', to);
+    }
+    fprintf(to, "as many threads each; %s/s from the others, %.2g s an exchange, nothing overlaps\n",
+            kl_report_bytes(kl_rankplan_rate, a), kl_rankplan_latency);
+}
+
+void kl_report_rankplan_json(kl_json *j, int n, const kl_rankplan *row)
+{
+    if (n == 0) return;
+    kl_json_open(j, "ranks", '[');
+    for (int i = 0; i < n; i++) {
+        kl_json_open(j, NULL, '{');
+        kl_json_int(j, "ranks", row[i].ranks);
+        kl_json_int(j, "idle", row[i].idle);
+        kl_json_real(j, "seconds", row[i].seconds);
+        kl_json_real(j, "memory_bytes", row[i].bytes);
+        kl_json_real(j, "received_bytes", row[i].traffic);
+        kl_json_real(j, "efficiency", row[i].efficiency);
+        kl_json_close(j, '}');
+    }
+    kl_json_close(j, ']');
+}
+
+void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan, int nrank,
+                         const kl_rankplan *ranks)
 {
     char text[256];
     kl_json j = kl_json_begin(to);
@@ -229,6 +263,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');
+    kl_report_rankplan_json(&j, nrank, ranks);
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }

@@ -21,7 +21,8 @@ kl_status kl_planrun_plan(const kl_options *o, kl_err *err)
     kl_task *t = NULL;
     kl_dmrg_plan plan[NLADDER];
     char charges[256], lattice[256];
-    int n = 0;
+    kl_rankplan *ranks = NULL;
+    int n = 0, nrank = 0;
     memset(plan, 0, sizeof(plan));
     KL_TRY(kl_options_check(o, err));
     if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edcli_plan(o, err);
@@ -38,11 +39,16 @@ kl_status kl_planrun_plan(const kl_options *o, kl_err *err)
     snprintf(lattice, sizeof(lattice), "%.200s, %d sites", t->lat->spec, t->lat->nsite);
     const kl_report_head head = {t->model, lattice,
                                  kl_qn_print(t->model, t->target, charges, sizeof(charges))};
-    if (o->json) kl_report_plan_json(stdout, &head, n, plan);
-    else kl_report_plan(stdout, &head, n, plan);
+    if (o->ranks > 0) KL_TRY(kl_rankplan_dmrg(&plan[n - 1], (int)o->ranks, &nrank, &ranks, err));
+    if (o->json) kl_report_plan_json(stdout, &head, n, plan, nrank, ranks);
+    else {
+        kl_report_plan(stdout, &head, n, plan);
+        kl_report_rankplan(stdout, "sweep", nrank, ranks);
+    }
     if (o->bench.plot != NULL) KL_TRY(kl_picture_plan(&head, &plan[n - 1], o->bench.plot, err));
 out:
     for (int i = 0; i < n; i++) kl_dmrg_plan_clear(&plan[i]);
+    kl_free(&ranks);
     kl_task_destroy(&t);
     return st;
 }

@@ -5,6 +5,7 @@
 #define KL_REPORT_H
 #include <stdio.h>
 
+#include "run/rankplan.h"
 #include "cli/json.h"
 #include "io/result.h"
 
@@ -70,7 +71,12 @@ typedef struct kl_report_head { /* what plans and growth are about */
 } kl_report_head;
 /* map and histogram of the last */
 void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
-void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan);
+/* ranks[nrank]: those of the last plan */
+void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan, int nrank,
+                         const kl_rankplan *ranks);
+/* What several ranks would take of what takes one process `unit`: a sweep, a product. */
+void kl_report_rankplan(FILE *to, const char *unit, int n, const kl_rankplan *row);
+void kl_report_rankplan_json(kl_json *j, int n, const kl_rankplan *row);
 /* The ways to run the list of H x, and what each takes of the device's memory; nothing where there is one
    way. */
 void kl_report_ways(FILE *to, const kl_dmrg_plan *plan);

@@ -1,8 +1,10 @@
 /* Launches from records: see tileplan.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/tileplan.h"
-#include "device/tilecells.h"
+#include "base/par.h"
+#include "base/parsort.h"
 #include "device/tileshape.h"
+#include "device/tileshares.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -15,16 +17,7 @@ kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64
     KL_TRY(kl_alloc(&s, 1, KL_MEM_RECORD, err));
     p->planner = s;
     s->adds = o->adds;
-    for (int g = 0; g < b->ngroup; g++) {
-        const int64_t ndest = s->ndest, nuse = s->nuse;
-        int foreseen;
-        KL_TRY(kl_tile_outputs_find(s, b, g, &foreseen, err));
-        if (foreseen && !kl_tile_cells_tangled(s, b, ndest)) continue;
-        s->ndest = ndest;
-        s->nuse = nuse;
-        p->nsequential++;
-        KL_TRY(kl_tile_outputs_in_order(s, b, g, err));
-    }
+    KL_TRY(kl_tile_shares_find(o->nthread, s, b, &p->nsequential, err));
     kl_tile_outputs_place(s, budget, &p->nwork, &p->nround);
 out:
     return st;
@@ -34,13 +27,7 @@ void kl_tile_plan_forget(kl_tile_plan *p)
 {
     kl_tile_plan_maker *s = p->planner;
     if (s) {
-        kl_free(&s->dest);
-        kl_free(&s->use);
-        kl_free(&s->link);
-        kl_free(&s->output);
-        kl_free(&s->live);
-        kl_free(&s->span);
-        kl_free(&s->border);
+        kl_tile_maker_clear(s);
         kl_free(&s);
     }
     kl_free(&p->piece);
@@ -95,11 +82,16 @@ typedef struct writer {
     uint64_t work; /* where WORK begins */
     kl_tile_plan *p;
     int64_t cap_piece, cap_cell, cap_term; /* capacity of p */
-    /* of the launch that is being written: its pieces, the first of them the heads of parts, and how many
-       there are, heads included */
-    kl_piece *base;
-    int64_t more;
+    kl_piece *base; /* of the launch that is being written: its pieces, first the heads of parts */
+    int hands; /* threads */
 } writer;
+
+/* Where a tile's pieces go: the next head, and the next of the others; what comes of them. */
+typedef struct pen {
+    int64_t head, more;
+    double padded;
+    int adds;
+} pen;
 
 /* Steps [from, to) of a tile's sum. */
 typedef struct part {
@@ -108,7 +100,7 @@ typedef struct part {
 } part;
 
 /* A part as a chain of pieces: its head at base[head], the others from base[more] on. */
-static void write_part(writer *out, const kl_tile_plan_opts *q, const tile *w, const part *of, int64_t head)
+static void write_part(const writer *out, const kl_tile_plan_opts *q, const tile *w, const part *of, pen *at)
 {
     const kl_tile_plan_maker *const s = out->s;
     const kl_batch *const b = out->b;
@@ -120,7 +112,7 @@ static void write_part(writer *out, const kl_tile_plan_opts *q, const tile *w, c
     const kl_link *const l = s->link + o->first;
     /* a later part adds to the first */
     uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA;
-    kl_piece *here = base + head;
+    kl_piece *here = base + at->head++;
     int64_t first = 0;
     int flushed = 0, waited = 0;
     for (int64_t k = 0; k < o->count; k++) {
@@ -148,6 +140,7 @@ static void write_part(writer *out, const kl_tile_plan_opts *q, const tile *w, c
                            .turn = turn};
         if (add) {
             f |= KL_P_ADD;
+            at->adds = 1;
             here->a = operand(s, b, r->at_a, u->da,
                               r->a + (r->ta ? (int64_t)dr * r->lda + dc : dr + (int64_t)dc * r->lda), work,
                               KL_P_A, &f);
@@ -160,7 +153,7 @@ static void write_part(writer *out, const kl_tile_plan_opts *q, const tile *w, c
             here->b = operand(s, b, r->at_b, u->db,
                               r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip),
                               work, KL_P_B, &f);
-            out->p->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
+            at->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
         }
         here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
         /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it
@@ -175,7 +168,8 @@ static void write_part(writer *out, const kl_tile_plan_opts *q, const tile *w, c
             here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
         /* what stands there comes in like any matrix that is added */
         if (ends && beta && !flushed && q->adds && (turn & 255) == 0) {
-            kl_piece *const then = base + out->more++;
+            kl_piece *const then = base + at->more++;
+            at->adds = 1;
             *then = *here;
             then->a = then->c, then->lda = then->ldc, then->k = w->n, then->factor = 1, then->next = 0;
             then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT |
@@ -187,9 +181,29 @@ static void write_part(writer *out, const kl_tile_plan_opts *q, const tile *w, c
         if (flush) beta = KL_P_BETA, flushed = 1;
         first = end;
         if (ends) return;
-        here->next = (int32_t)out->more;
-        here = base + out->more++;
+        here->next = (int32_t)at->more;
+        here = base + at->more++;
     }
+}
+
+/* The pieces of a part behind its head: as write_part makes them. */
+static int64_t further_pieces(const writer *out, const kl_tile_plan_opts *q, const tile *w, const part *of)
+{
+    const kl_output *const o = w->o;
+    const kl_link *const l = out->s->link + o->first;
+    const int adds = q->adds && (of->turn & 255) == 0 && (o->flags & KL_P_BETA);
+    int64_t first = 0, n = 0;
+    int flushed = 0;
+    for (int64_t k = 0; k < o->count; k++) {
+        const int64_t end = first + l[k].steps;
+        if (end > of->from && first < of->to) {
+            if (of->to <= end) return n + (adds && !flushed);
+            flushed |= q->apart || l[k].ratio == 0;
+            n++;
+        }
+        first = end;
+    }
+    return n;
 }
 
 static int by_level_and_cost(const void *pa, const void *pb)
@@ -280,13 +294,11 @@ static kl_status count_parts(writer *out, const level_pair *l, const tile *list,
 {
     kl_status st = KL_OK;
     int64_t npiece = 0;
-    out->more = 0;
     for (int64_t i = 0, first = 0; i < ntile; i++) {
         const tile *const w = &list[i];
         const kl_tile_shape *const c = &l->cut[w->level];
         if (i > 0 && w->level != list[i - 1].level) first = i;
         parts[i] = w->once || i - first < c->whole ? 1 : w->steps < c->parts ? (int)w->steps : c->parts;
-        out->more += parts[i];
         /* a part may begin inside a product, and what stands there is one more */
         npiece += w->o->count + 2 * parts[i];
     }
@@ -304,68 +316,151 @@ out:
     return st;
 }
 
-/* The pieces of all tiles, and the launch. */
-static void write_tiles(writer *out, const level_pair *l, const tile *list, int64_t ntile, const int *parts)
+enum { TOGETHER = 256 }; /* tiles, or outputs, that a thread takes at a time */
+
+static int64_t tasks_of(int64_t n) { return (n + TOGETHER - 1) / TOGETHER; }
+
+/* Some tiles and what is written of them: first how much, then from where on. */
+typedef struct stretch {
+    int64_t nhead, nmore, nturn;
+    pen pen;
+} stretch;
+
+typedef struct writing {
+    const writer *out;
+    const level_pair *l;
+    tile *list;
+    int64_t ntile;
+    const int *parts;
+    stretch *stretch;
+    int64_t *first; /* [outputs] of its tiles */
+} writing;
+
+/* The parts of tile i, of which `turn` before it are cut: each is counted, or written. */
+static void each_part(const writing *x, int64_t i, int64_t turn, stretch *count, pen *write)
 {
+    const tile *const w = &x->list[i];
+    const kl_tile_plan_opts *const q = x->l->cut[w->level].p;
+    const int parts = x->parts[i];
+    for (int k = 0; k < parts; k++) {
+        part one = {.from = w->steps * k / parts,
+                    .to = w->steps * (k + 1) / parts,
+                    .turn = parts > 1 ? (uint32_t)(turn << 8 | k) : 0,
+                    .mark = parts > 1 ? (uint32_t)KL_P_PART : 0};
+        if (k + 1 == parts)
+            one.mark |= (uint32_t)KL_P_FINAL | (x->l->after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
+        if (w->level == 1) one.mark |= (uint32_t)KL_P_NEXT;
+        if (write) write_part(x->out, q, w, &one, write);
+        else count->nmore += further_pieces(x->out, q, w, &one);
+    }
+    if (count) count->nhead += parts, count->nturn += parts > 1;
+}
+
+static void count_task(void *self, int64_t task, int thread)
+{
+    const writing *const x = self;
+    (void)thread;
+    for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++)
+        each_part(x, i, 0, &x->stretch[task], NULL);
+}
+
+static void write_task(void *self, int64_t task, int thread)
+{
+    const writing *const x = self;
+    int64_t turn = x->stretch[task].nturn;
+    (void)thread;
+    for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++) {
+        each_part(x, i, turn, NULL, &x->stretch[task].pen);
+        turn += x->parts[i] > 1;
+    }
+}
+
+/* The pieces of all tiles, and the launch. */
+static kl_status write_tiles(writer *out, writing *x, kl_err *err)
+{
+    kl_status st = KL_OK;
     kl_tile_plan *const p = out->p;
-    int64_t head = 0, nturn = 0, nfirst = 0, nlone = 0;
+    const level_pair *const l = x->l;
+    const int64_t ntask = tasks_of(x->ntile);
+    int64_t nhead = 0, nmore = 0, nturn = 0, nfirst = 0, nlone = 0;
     double units = 0, steps_of_all = 0;
-    for (int64_t i = 0; i < ntile; i++) {
-        const tile *const w = &list[i];
-        for (int q = 0; q < parts[i]; q++) {
-            part one = {.from = w->steps * q / parts[i],
-                        .to = w->steps * (q + 1) / parts[i],
-                        .turn = parts[i] > 1 ? (uint32_t)(nturn << 8 | q) : 0,
-                        .mark = parts[i] > 1 ? (uint32_t)KL_P_PART : 0};
-            if (q + 1 == parts[i])
-                one.mark |= (uint32_t)KL_P_FINAL | (l->after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
-            if (w->level == 1) one.mark |= (uint32_t)KL_P_NEXT;
-            write_part(out, l->cut[w->level].p, w, &one, head++);
-        }
-        nturn += parts[i] > 1;
+    int adds = 0;
+    KL_TRY(kl_alloc(&x->stretch, ntask, KL_MEM_RECORD, err));
+    kl_par_for(out->hands, ntask, count_task, x);
+    for (int64_t k = 0; k < ntask; k++) nhead += x->stretch[k].nhead;
+    for (int64_t k = 0, head = 0; k < ntask; k++) {
+        stretch *const s = &x->stretch[k];
+        s->pen = (pen){.head = head, .more = nhead + nmore};
+        head += s->nhead;
+        nmore += s->nmore;
+        nturn += s->nturn;
+        s->nturn = nturn - s->nturn;
+    }
+    kl_par_for(out->hands, ntask, write_task, x);
+    for (int64_t k = 0; k < ntask; k++) {
+        p->padded += x->stretch[k].pen.padded;
+        adds |= x->stretch[k].pen.adds;
+    }
+    for (int64_t i = 0; i < x->ntile; i++) {
+        const tile *const w = &x->list[i];
         nfirst += w->level == 0;
         nlone += w->o->lone;
         if (w->o->lone) continue;
         units += (double)w->um * w->un * (double)w->steps;
         steps_of_all += (double)w->steps;
     }
-    kl_launch *const launch = &p->launch[p->nlaunch++];
-    *launch = (kl_launch){.products = 1,
-                          .kind = l->cut[0].kind,
-                          .first = p->npiece,
-                          .n = head,
-                          .nlone = nlone,
-                          .nbefore = l->after > 0 ? nfirst : 0,
-                          .units = steps_of_all > 0 ? units / steps_of_all : 0};
-    for (int64_t i = 0; i < out->more; i++) launch->adds |= (out->base[i].flags & KL_P_ADD) != 0;
-    p->npiece += out->more;
-    p->ntile += head;
+    p->launch[p->nlaunch++] = (kl_launch){.products = 1,
+                                          .kind = l->cut[0].kind,
+                                          .adds = adds,
+                                          .first = p->npiece,
+                                          .n = nhead,
+                                          .nlone = nlone,
+                                          .nbefore = l->after > 0 ? nfirst : 0,
+                                          .units = steps_of_all > 0 ? units / steps_of_all : 0};
+    p->npiece += nhead + nmore;
+    p->ntile += nhead;
+out:
+    kl_free(&x->stretch);
+    return st;
+}
+
+static void list_task(void *self, int64_t task, int thread)
+{
+    const writing *const x = self;
+    const int64_t n = x->l->n + x->l->after;
+    (void)thread;
+    for (int64_t i = task * TOGETHER; i < n && i < (task + 1) * TOGETHER; i++) {
+        int64_t at = x->first[i];
+        list_tiles(x->out, x->l, i, x->list, &at);
+    }
 }
 
 /* One launch of products. */
 static kl_status write_products(writer *out, kl_output *o, int64_t n, int64_t after, kl_err *err)
 {
     kl_status st = KL_OK;
-    int64_t ntile = 0;
-    tile *list = NULL;
     int *parts = NULL;
     level_pair l = {.o = o, .n = n, .after = after};
+    writing x = {.out = out, .l = &l};
     KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o, n, after == 0, &l.cut[0], err));
     if (after > 0) KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o + n, after, 0, &l.cut[1], err));
+    KL_TRY(kl_alloc(&x.first, n + after, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < n + after; i++) {
         int um, un, tm, tn;
         kl_tile_shape_tiles(l.cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
-        ntile += (int64_t)tm * tn;
+        x.first[i] = x.ntile;
+        x.ntile += (int64_t)tm * tn;
     }
-    KL_TRY(kl_alloc(&list, ntile, KL_MEM_RECORD, err));
-    ntile = 0;
-    for (int64_t i = 0; i < n + after; i++) list_tiles(out, &l, i, list, &ntile);
-    if (ntile > 0) qsort(list, (size_t)ntile, sizeof *list, by_level_and_cost);
-    KL_TRY(kl_alloc(&parts, ntile, KL_MEM_RECORD, err));
-    KL_TRY(count_parts(out, &l, list, ntile, parts, err));
-    write_tiles(out, &l, list, ntile, parts);
+    KL_TRY(kl_realloc(&x.list, x.ntile, KL_MEM_RECORD, err));
+    kl_par_for(out->hands, tasks_of(n + after), list_task, &x);
+    kl_par_sort(out->hands, x.list, x.ntile, sizeof *x.list, by_level_and_cost);
+    KL_TRY(kl_alloc(&parts, x.ntile, KL_MEM_RECORD, err));
+    KL_TRY(count_parts(out, &l, x.list, x.ntile, parts, err));
+    x.parts = parts;
+    KL_TRY(write_tiles(out, &x, err));
 out:
-    kl_free(&list);
+    kl_free(&x.first);
+    kl_free(&x.list);
     kl_free(&parts);
     return st;
 }
@@ -443,11 +538,11 @@ kl_status kl_tile_plan_write(const kl_batch *b, uint64_t work, kl_tile_plan *p, 
 {
     kl_status st = KL_OK;
     kl_tile_plan_maker *const s = p->planner;
-    writer w = {.s = s, .b = b, .work = work, .p = p};
+    writer w = {.s = s, .b = b, .work = work, .p = p, .hands = kl_tile_hands(p->o.nthread, b->nrec)};
     int64_t nslot = 0;
-    for (int64_t i = 0; i < s->ndest; i++) KL_TRY(kl_tile_cells_write(s, b, &s->dest[i], work, err));
+    KL_TRY(kl_tile_shares_write(p->o.nthread, s, b, work, err));
     for (int64_t i = 0; i < s->noutput; i++) s->output[i].cost = 0;
-    if (s->noutput > 0) qsort(s->output, (size_t)s->noutput, sizeof *s->output, kl_tile_shape_by_slot);
+    kl_par_sort(w.hands, s->output, s->noutput, sizeof *s->output, kl_tile_shape_by_slot);
     for (int64_t i = 0; i < s->noutput; i++) nslot += i == 0 || s->output[i].slot != s->output[i - 1].slot;
     KL_TRY(kl_alloc(&p->launch, nslot, KL_MEM_RECORD, err));
     for (int64_t i = 0, j, k; i < s->noutput; i = k) {

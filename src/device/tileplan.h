@@ -115,6 +115,7 @@ struct kl_tile_plan_opts {
        memory the others find in the cache. Over longer ones tiles of different sizes drift apart, and those
        of one cost had better begin together, whatever outputs they belong to */
     int together;
+    int nthread; /* of the host, that plan a long list together; 0: one. The plan does not depend on it */
     const kl_tile_plan_opts *other; /* another kind of block: each launch takes the one that is done sooner */
 };
 

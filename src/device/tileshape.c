@@ -1,6 +1,9 @@
 /* Sizes of tiles: see tileshape.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/tileshape.h"
+#include "base/par.h"
+#include "base/parsort.h"
+#include "device/tileshares.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,10 +126,39 @@ enum { SIZES = 7 };
 /* An output of each of the alike, for each size: its tiles, and their cost together. */
 typedef struct costs {
     int64_t n;
+    int hands;    /* threads that make them */
     alike *a;
     load *l;      /* [SIZES][n][KINDS] */
     double *work; /* [SIZES][n] */
 } costs;
+
+/* Of some of the alike. */
+typedef struct costing {
+    const kl_tile_plan_opts *p;
+    const kl_output *o;
+    const int *try_m, *try_n;
+    costs *c;
+} costing;
+
+enum { TOGETHER = 512 }; /* outputs that a thread takes at a time */
+
+static void cost_task(void *self, int64_t task, int thread)
+{
+    const costing *const x = self;
+    const kl_tile_plan_opts *const p = x->p;
+    costs *const c = x->c;
+    (void)thread;
+    for (int64_t g = task * TOGETHER; g < c->n && g < (task + 1) * TOGETHER; g++)
+        for (int t = 0; t < SIZES; t++) {
+            const kl_output *const one = &x->o[c->a[g].first];
+            load *const l = c->l + KINDS * (t * c->n + g);
+            /* one tile, as of the largest size */
+            if (t > 0 && one->m <= x->try_m[t] * p->unit_m && one->n <= x->try_n[t] * p->unit_n) {
+                memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
+                c->work[t * c->n + g] = c->work[g];
+            } else c->work[t * c->n + g] = loads_of(p, one, x->try_m[t], x->try_n[t], one->steps, l);
+        }
+}
 
 static kl_status make_costs(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *p,
                             kl_output *o, int64_t n, const int *try_m, const int *try_n, costs *c,
@@ -144,16 +176,8 @@ static kl_status make_costs(const kl_tile_plan_maker *s, const kl_batch *b, cons
     }
     KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
     KL_TRY(kl_realloc(&c->work, SIZES * c->n, KL_MEM_RECORD, err));
-    for (int t = 0; t < SIZES; t++)
-        for (int64_t g = 0; g < c->n; g++) {
-            const kl_output *const one = &o[c->a[g].first];
-            load *const l = c->l + KINDS * (t * c->n + g);
-            /* one tile, as of the largest size */
-            if (t > 0 && one->m <= try_m[t] * p->unit_m && one->n <= try_n[t] * p->unit_n) {
-                memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
-                c->work[t * c->n + g] = c->work[g];
-            } else c->work[t * c->n + g] = loads_of(p, one, try_m[t], try_n[t], one->steps, l);
-        }
+    costing x = {p, o, try_m, try_n, c};
+    kl_par_for(c->hands, (c->n + TOGETHER - 1) / TOGETHER, cost_task, &x);
 out:
     return st;
 }
@@ -210,6 +234,33 @@ static double cost_lone(const kl_tile_plan_opts *p, const kl_output *o, int64_t 
     return steps <= p->most_lone && cost < otherwise ? cost : 0;
 }
 
+/* What an output costs in tiles of the largest size, or alone. */
+typedef struct pricing {
+    const kl_tile_plan_maker *s;
+    const kl_batch *b;
+    const kl_tile_plan_opts *p;
+    kl_output *o;
+    int64_t n;
+    int lone;
+    double *alone; /* [n] */
+} pricing;
+
+static void price_task(void *self, int64_t task, int thread)
+{
+    const pricing *const x = self;
+    (void)thread;
+    for (int64_t i = task * TOGETHER; i < x->n && i < (task + 1) * TOGETHER; i++) {
+        load one[KINDS];
+        kl_output *const o = &x->o[i];
+        const int64_t steps = kl_tile_shape_steps(x->s, x->b, o, x->p->depth);
+        const double otherwise = loads_of(x->p, o, x->p->most_m, x->p->most_n, steps, one),
+                     alone = x->lone && x->p->cost_lone > 0 ? cost_lone(x->p, o, steps, otherwise) : 0;
+        o->cost = alone > 0 ? 0 : one[0].cost;
+        o->lone = alone > 0;
+        x->alone[i] = alone;
+    }
+}
+
 kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *first,
                                kl_output *o, int64_t n, int lone, kl_tile_shape *cut, kl_err *err)
 {
@@ -222,22 +273,18 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
     static const double share[SHARES] = {0.15, 0.3, 0.5}; /* of all work that gets the smaller size */
     static const int tries[TRIES] = {2, 3, 4, 6, 8, KL_PARTS}; /* parts of a sum */
     kl_status st = KL_OK;
-    costs c = {0};
+    costs c = {.hands = kl_tile_hands(first->nthread, b->nrec)};
     load *l = NULL;
     double best = INFINITY, rest = 0; /* of lone tiles, which fill gaps */
     int64_t from; /* outputs from here on get the small size */
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
     *cut = (kl_tile_shape){first, 0, 0, 1};
-    for (int64_t i = 0; i < n; i++) {
-        load one[KINDS];
-        const int64_t steps = kl_tile_shape_steps(s, b, &o[i], first->depth);
-        const double otherwise = loads_of(first, &o[i], first->most_m, first->most_n, steps, one),
-                     alone = lone && first->cost_lone > 0 ? cost_lone(first, &o[i], steps, otherwise) : 0;
-        o[i].cost = alone > 0 ? 0 : one[0].cost;
-        o[i].lone = alone > 0;
-        rest += alone;
-    }
-    qsort(o, (size_t)n, sizeof *o, kl_tile_shape_by_slot); /* dearest first, all being of one slot */
+    pricing price = {.s = s, .b = b, .p = first, .o = o, .n = n, .lone = lone};
+    KL_TRY(kl_realloc(&price.alone, n, KL_MEM_RECORD, err));
+    kl_par_for(c.hands, (n + TOGETHER - 1) / TOGETHER, price_task, &price);
+    for (int64_t i = 0; i < n; i++) rest += price.alone[i];
+    /* dearest first, all being of one slot */
+    kl_par_sort(c.hands, o, n, sizeof *o, kl_tile_shape_by_slot);
     for (; n > 0 && o[n - 1].lone; n--) o[n - 1].most_m = o[n - 1].most_n = 1;
     from = n;
     KL_TRY(kl_realloc(&c.a, n, KL_MEM_RECORD, err));
@@ -304,6 +351,7 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
         o[i].most_m = most[0], o[i].most_n = most[1];
     }
 out:
+    kl_free(&price.alone);
     kl_free(&c.a);
     kl_free(&c.l);
     kl_free(&c.work);

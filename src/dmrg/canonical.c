@@ -3,14 +3,15 @@
       site;
    2. the centre walks to the left end: right isometries everywhere;
    3. it walks to the right end: left isometries, and the bond of every cut.
-   A step multiplies by records and takes a QR decomposition of each sector's matrix, sectors in parallel;
-   where a matrix has fewer rows than columns its basis is kept as it is.
+   A step multiplies by records, and makes the columns of each sector's matrix orthonormal by gramcolumns.h,
+   both on the executor; where a matrix has fewer rows than columns its basis is kept as it is.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/canonical.h"
 #include "base/blas.h"
 #include "base/dense.h"
 #include "base/mem.h"
 #include "base/par.h"
+#include "dmrg/gramcolumns.h"
 #include <math.h>
 #include <string.h>
 
@@ -106,41 +107,69 @@ out:
     return st;
 }
 
-/* t = q r, sectors in parallel. */
+/* t = q r: from what t and the triangles have become, sectors in parallel. */
 typedef struct decomposition {
     const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T where the sweep goes to the left */
     const kl_basis *beyond;
     kl_isometry *q;
-    double *t, *bond;
+    const double *t;
+    double *bond;
     int leftward;
-    kl_status *st;
-    kl_err *err;
+    kl_column_block *block; /* [sectors of q] those whose columns were made orthonormal have a width */
+    double *tri;
 } decomposition;
 
-static void decompose(void *self, int64_t i, int thread)
+static void take_apart(void *self, int64_t i, int thread)
 {
     const decomposition *const x = self;
     const int sec = x->q->sec[i], rows = x->q->enlarged->basis.dim[sec],
               cols = x->beyond->dim[x->from->pair[sec]], k = x->q->basis.dim[i];
-    double *const t = x->t + x->from->off[sec], *const q = x->q->data + x->q->off[i];
+    const double *const t = x->t + x->from->off[sec];
+    double *const q = x->q->data + x->q->off[i];
     double *const r = x->bond + x->to->off[x->leftward ? x->to->back[i] : i];
     (void)thread;
-    if (rows >= cols) {
-        x->st[i] = kl_dense_qr(rows, cols, t, rows, r, k, &x->err[i]);
-        memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
-        for (int a = 0; a < k && x->leftward; a++)
-            for (int b = 0; b < a; b++)
-                r[a + (int64_t)b * k] = r[b + (int64_t)a * k], r[b + (int64_t)a * k] = 0;
-        return;
-    }
-    for (int a = 0; a < k; a++) q[a * ((int64_t)k + 1)] = 1;
-    if (!x->leftward) memcpy(r, t, (size_t)k * (size_t)cols * sizeof *r);
+    if (x->block[i].width > 0) memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
+    else
+        for (int a = 0; a < k; a++) q[a * ((int64_t)k + 1)] = 1;
+    const double *const triangle = x->block[i].width > 0 ? x->tri + x->block[i].gram : t;
+    if (!x->leftward) memcpy(r, triangle, (size_t)k * (size_t)cols * sizeof *r);
     for (int a = 0; a < k && x->leftward; a++)
-        for (int b = 0; b < cols; b++) r[b + (int64_t)a * cols] = t[a + (int64_t)b * k];
+        for (int b = 0; b < cols; b++) r[b + (int64_t)a * cols] = triangle[a + (int64_t)b * k];
 }
 
-/* Matrices of site p -> its isometry on the side that the centre comes from, and the bond beyond it. */
-static kl_status leave_site(kl_canonical *c, int nthread, int p, int leftward, site_matrices *x, kl_err *err)
+/* Columns of the matrices in *t become orthonormal, and come to the host with their triangles. */
+static kl_status orthonormalize(kl_exec *ex, decomposition *d, int64_t n, kl_dptr *t, double *host,
+                                kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_isometry *const q = d->q;
+    kl_gramcolumns columns = {0};
+    kl_dptr spare = {0};
+    KL_TRY(kl_alloc(&d->block, q->basis.nsec, KL_MEM_WORK, err));
+    for (int i = 0; i < q->basis.nsec; i++) {
+        const int rows = q->enlarged->basis.dim[q->sec[i]], cols = d->beyond->dim[d->from->pair[q->sec[i]]];
+        d->block[i] =
+            (kl_column_block){.rows = rows, .width = rows < cols ? 0 : cols, .at = d->from->off[q->sec[i]]};
+    }
+    KL_TRY(kl_gramcolumns_open(ex, q->basis.nsec, d->block, &columns, err));
+    KL_TRY(kl_realloc(&d->tri, columns.ngram, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.alloc(ex, n, &spare, err));
+    ex->vt.copy(ex, n, *t, spare); /* sectors of fewer rows than columns stay in either */
+    kl_gramcolumns_unit(&columns, d->block, d->tri);
+    const kl_gramcolumns_at at = {d->block, t, &spare, n};
+    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED, .tri = d->tri};
+    KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
+    KL_TRY(ex->vt.download(ex, host, *t, n, err));
+out:
+    ex->vt.release(ex, &spare);
+    kl_gramcolumns_close(&columns);
+    return st;
+}
+
+/* Matrices of site p, in *t on the executor -> its isometry on the side that the centre comes from, and the
+   bond beyond it. */
+static kl_status leave_site(kl_canonical *c, kl_exec *ex, int p, int leftward, site_matrices *x, kl_dptr *t,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_isometry **const to = leftward ? &c->right[p] : &c->left[p];
@@ -155,8 +184,6 @@ static kl_status leave_site(kl_canonical *c, int nthread, int p, int leftward, s
         const int rows = x->e->basis.dim[k], cols = x->beyond->dim[x->lay.pair[k]];
         sec[kept] = k, dim[kept++] = rows < cols ? rows : cols;
     }
-    KL_TRY(kl_alloc(&d.st, kept, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&d.err, kept, KL_MEM_WORK, err));
     kl_isometry_destroy(to);
     KL_TRY(kl_isometry_create_take(&x->e, kept, sec, dim, to, err));
     d.q = *to;
@@ -166,25 +193,25 @@ static kl_status leave_site(kl_canonical *c, int nthread, int p, int leftward, s
                             c->target, &c->layout[cut], err));
     KL_TRY(kl_alloc(&c->bond[cut], c->layout[cut].n, KL_MEM_STATE, err));
     d.bond = c->bond[cut];
-    kl_par_for(nthread, kept, decompose, &d);
-    for (int k = 0; k < kept; k++)
-        if (d.st[k] != KL_OK) KL_TRY(kl_fail(err, d.st[k], "%s", d.err[k].text));
+    KL_TRY(orthonormalize(ex, &d, x->lay.n, t, x->t, err));
+    kl_par_for(ex->nthread, kept, take_apart, &d);
 out:
     kl_free(&sec);
     kl_free(&dim);
-    kl_free(&d.st);
-    kl_free(&d.err);
+    kl_free(&d.block);
+    kl_free(&d.tri);
     return st;
 }
 
 /* 1. psi of the state's centre -> right isometry of its second site, bond between it and the enlarged left
    basis. */
-static kl_status open_centre(kl_canonical *c, int nthread, const kl_state *s, const double *psi, kl_err *err)
+static kl_status open_centre(kl_canonical *c, kl_exec *ex, const kl_state *s, const double *psi, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_basis *const row = &s->row->basis, *const col = &s->col->basis;
     site_matrices x = {.beyond = row};
     double norm = 0;
+    kl_dptr t = {0};
     for (int64_t i = 0; i < s->npsi; i++) norm += psi[i] * psi[i];
     if (!(norm > 0) || !isfinite(norm))
         return kl_fail(err, KL_EINPUT,
@@ -204,8 +231,10 @@ static kl_status open_centre(kl_canonical *c, int nthread, const kl_state *s, co
                 if (to[b + (int64_t)a * cols] != 0) x.weight[j] = 1;
             }
     }
-    KL_TRY(leave_site(c, nthread, s->centre + 1, 1, &x, err));
+    KL_TRY(kl_exec_copy_in(ex, x.t, x.lay.n, &t, err));
+    KL_TRY(leave_site(c, ex, s->centre + 1, 1, &x, &t, err));
 out:
+    ex->vt.release(ex, &t);
     clear_matrices(&x);
     return st;
 }
@@ -284,8 +313,9 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
     KL_TRY(ex->vt.alloc(ex, x.lay.n, &t, err));
     b.base[KL_AT_LEFT] = left;
     KL_TRY(kl_batch_run(&b, ex, arg, t, err));
-    KL_TRY(ex->vt.download(ex, x.t, t, x.lay.n, err));
-    KL_TRY(leave_site(c, ex->nthread, p, leftward, &x, err));
+    ex->vt.release(ex, &left);
+    ex->vt.release(ex, &arg);
+    KL_TRY(leave_site(c, ex, p, leftward, &x, &t, err));
 out:
     kl_batch_clear(&b);
     ex->vt.release(ex, &left);
@@ -319,7 +349,7 @@ kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_cano
         goto out;
     }
     for (int p = at + 2; p < n; p++) KL_TRY(copy_isometry(s->right[p], &c->right[p], err));
-    KL_TRY(open_centre(c, ex->nthread, s, s->psi + which * s->npsi, err));
+    KL_TRY(open_centre(c, ex, s, s->psi + which * s->npsi, err));
     KL_TRY(keep_all(s->row, &first, err));
     for (int p = at; p >= 0; p--)
         KL_TRY(

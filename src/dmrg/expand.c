@@ -5,11 +5,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/expand.h"
 #include "base/dense.h"
-#include "base/gemm.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "base/random.h"
 #include "dmrg/channel.h"
+#include "dmrg/gramcolumns.h"
 #include "dmrg/sectorfill.h"
 #include "phase.h"
 #include <math.h>
@@ -19,7 +19,8 @@
 enum {
     SPARE = 2, /* rows of a sector's sketch beyond its share of the states to add; */
     SPARE_FULL = 8, /* and where sectors are filled up */
-    CLEANINGS = 2 /* projections out of the known basis: one leaves rounding of what it takes away */
+    CLEANINGS = 2, /* projections out of the known basis: one leaves rounding of what it takes away */
+    TOGETHER = 1 << 15 /* random numbers a thread makes at a time */
 };
 
 /* A sector of the far side and its partner on the near one. */
@@ -30,8 +31,8 @@ typedef struct strip {
     int sec;          /* of the known basis, or -1 */
     int64_t omega;    /* [near dimension x rows] */
     int64_t g;        /* [nstate rows x dim] */
-    double *value, *vector; /* squared singular values, ascending, and vectors times them [dim x count] */
-    int count, taken;
+    int count, taken; /* rows of all wavefunctions; states that are added */
+    int64_t gram, first; /* [count x count] of `small`, [count] of `value` */
     int64_t e;        /* the states taken: [dim x taken] */
     kl_status status;
     kl_err error;
@@ -47,7 +48,7 @@ typedef struct sketch {
     kl_dptr omega, k, g, e;
     int64_t *kplace; /* [operators of the cut][adjoint 0, 1][near sectors]: of K, or -1 */
     int64_t nk;
-    double *host; /* [ng] */
+    double *guess, *small, *value; /* of Omega; eigenvectors of G G^T, and values, ascending */
 } sketch;
 
 static int known_sector(const kl_isometry *iso, int c)
@@ -86,17 +87,24 @@ out:
     return st;
 }
 
-/* 1. Omega. */
+/* 1. Omega, of variance 1. */
+static void guess_task(void *self, int64_t i, int thread)
+{
+    const sketch *const t = self;
+    const int64_t from = i * TOGETHER, to = from + TOGETHER < t->nomega ? from + TOGETHER : t->nomega;
+    (void)thread;
+    for (int64_t k = from; k < to; k++) t->guess[k] = sqrt(3.0) * kl_random_at(t->o->seed, k);
+}
+
 static kl_status guess(sketch *t, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *host = NULL;
-    KL_TRY(kl_realloc(&host, t->nomega, KL_MEM_WORK, err));
-    /* of variance 1 */
-    for (int64_t i = 0; i < t->nomega; i++) host[i] = sqrt(3.0) * kl_random_at(t->o->seed, i);
-    KL_TRY(kl_exec_copy_in(t->ex, host, t->nomega, &t->omega, err));
+    KL_TRY(kl_realloc(&t->guess, t->nomega, KL_MEM_WORK, err));
+    kl_par_for(t->nomega > TOGETHER ? t->ex->nthread : 1, (t->nomega + TOGETHER - 1) / TOGETHER, guess_task,
+               t);
+    KL_TRY(kl_exec_copy_in(t->ex, t->guess, t->nomega, &t->omega, err));
 out:
-    kl_free(&host);
+    kl_free(&t->guess);
     return st;
 }
 
@@ -391,32 +399,62 @@ out:
     return st;
 }
 
-/* Eigenvectors of G G^T, largest last: squares are good enough to choose by, and the states are made
-   orthonormal afterwards. */
-static kl_status decompose(const sketch *t, strip *s, kl_err *err)
-{
-    kl_status st = KL_OK;
-    double *gram = NULL;
-    const int rows = t->o->nstate * s->rows;
-    const double *const g = t->host + s->g;
-    s->count = rows;
-    KL_TRY(kl_alloc(&s->value, rows, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&s->vector, (int64_t)rows * s->dim, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&gram, (int64_t)rows * rows, KL_MEM_WORK, err));
-    kl_gemm_choose(NULL)(0, 1, rows, rows, s->dim, 1.0, g, rows, g, rows, 0.0, gram, rows);
-    KL_TRY(kl_dense_eig(rows, gram, rows, s->value, err));
-    kl_gemm_choose(NULL)(1, 0, s->dim, rows, rows, 1.0, g, rows, gram, rows, 0.0, s->vector, s->dim);
-out:
-    kl_free(&gram);
-    return st;
-}
-
+/* Eigenvectors of G G^T, largest last, in its place: squares are good enough to choose by, and the states are
+   made orthonormal afterwards. */
 static void decompose_task(void *self, int64_t i, int thread)
 {
     const sketch *const t = self;
     strip *const s = &t->strip[i];
     (void)thread;
-    if (s->rows > 0) s->status = decompose(t, s, &s->error);
+    if (s->count > 0)
+        s->status = kl_dense_eig(s->count, t->small + s->gram, s->count, t->value + s->first, &s->error);
+}
+
+/* G G^T of every sector, to the host. */
+static kl_status make_gram(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr gram = {0};
+    kl_batch q;
+    int64_t n = 0, nvalue = 0;
+    kl_batch_init(&q);
+    for (int e = 0; e < t->nstrip; e++) {
+        strip *const s = &t->strip[e];
+        s->count = t->o->nstate * s->rows;
+        s->gram = n;
+        s->first = nvalue;
+        n += (int64_t)s->count * s->count;
+        nvalue += s->count;
+        if (s->count == 0) continue;
+        KL_TRY(kl_batch_open_group(&q, s->gram, (int64_t)s->count * s->count, err));
+        KL_TRY(kl_batch_reserve(&q, 1, err));
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .tb = 1,
+                                      .at_a = KL_AT_X,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = s->count,
+                                      .n = s->count,
+                                      .k = s->dim,
+                                      .lda = s->count,
+                                      .ldb = s->count,
+                                      .ldc = s->count,
+                                      .a = s->g,
+                                      .b = s->g,
+                                      .c = s->gram,
+                                      .alpha = 1};
+        kl_batch_close_group(&q, 0);
+    }
+    q.nx = t->ng, q.ny = n;
+    KL_TRY(kl_realloc(&t->small, n, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&t->value, nvalue, KL_MEM_WORK, err));
+    KL_TRY(t->ex->vt.alloc(t->ex, n, &gram, err));
+    KL_TRY(kl_batch_run(&q, t->ex, t->g, gram, err));
+    KL_TRY(t->ex->vt.download(t->ex, t->small, gram, n, err));
+out:
+    kl_batch_clear(&q);
+    t->ex->vt.release(t->ex, &gram);
+    return st;
 }
 
 typedef struct candidate {
@@ -432,11 +470,11 @@ static int by_weight(const void *pa, const void *pb)
 }
 
 /* States that the sketch of a sector has to give. */
-static int there_are(const strip *s)
+static int there_are(const strip *s, const double *value)
 {
     const int most = s->dim - s->known < s->count ? s->dim - s->known : s->count;
     int n = 0;
-    while (n < most && s->value[s->count - 1 - n] > 0) n++;
+    while (n < most && value[s->first + s->count - 1 - n] > 0) n++;
     return n;
 }
 
@@ -448,7 +486,7 @@ static int fill(sketch *t)
     for (int e = 0; e < t->nstrip; e++) {
         strip *const s = &t->strip[e];
         if (s->taken == 0) continue;
-        const int all = s->known + s->taken, most = s->known + there_are(s);
+        const int all = s->known + s->taken, most = s->known + there_are(s, t->value);
         int to = all;
         for (int unit = kl_sector_unit(all); to == all && unit > 1; unit /= 2)
             if ((all + unit - 1) / unit * unit <= most) to = (all + unit - 1) / unit * unit;
@@ -464,8 +502,7 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
     kl_status st = KL_OK;
     candidate *c = NULL;
     int64_t n = 0;
-    KL_TRY(kl_realloc(&t->host, t->ng, KL_MEM_WORK, err));
-    KL_TRY(t->ex->vt.download(t->ex, t->host, t->g, t->ng, err));
+    KL_TRY(make_gram(t, err));
     kl_par_for(t->ex->nthread, t->nstrip, decompose_task, t);
     for (int e = 0; e < t->nstrip; e++) {
         const strip *const s = &t->strip[e];
@@ -481,7 +518,7 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
         const strip *const s = &t->strip[e];
         for (int i = 0; i < s->count; i++) {
             /* every row of the sketch sees all of the norm */
-            c[n++] = (candidate){fmax(s->value[i], 0) / s->rows / t->o->nstate, e};
+            c[n++] = (candidate){fmax(t->value[s->first + i], 0) / s->rows / t->o->nstate, e};
             info->residual += c[n - 1].w;
         }
     }
@@ -502,32 +539,80 @@ out:
     return st;
 }
 
+/* 3. G^T times the eigenvectors that are taken, the largest first, each of norm 1. */
+static kl_status turn_back(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *host = NULL;
+    int64_t n = 0;
+    kl_dptr u = {0};
+    kl_batch q;
+    kl_batch_init(&q);
+    for (int e = 0; e < t->nstrip; e++) n += (int64_t)t->strip[e].taken * t->strip[e].count;
+    KL_TRY(kl_realloc(&host, n, KL_MEM_WORK, err));
+    n = 0;
+    for (int e = 0; e < t->nstrip; e++) {
+        const strip *const s = &t->strip[e];
+        if (s->taken == 0) continue;
+        KL_TRY(kl_batch_open_group(&q, s->e, (int64_t)s->taken * s->dim, err));
+        KL_TRY(kl_batch_reserve(&q, 1, err));
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .ta = 1,
+                                      .at_a = KL_AT_X,
+                                      .at_b = KL_AT_LEFT,
+                                      .at_c = KL_AT_Y,
+                                      .m = s->dim,
+                                      .n = s->taken,
+                                      .k = s->count,
+                                      .lda = s->count,
+                                      .ldb = s->count,
+                                      .ldc = s->dim,
+                                      .a = s->g,
+                                      .b = n,
+                                      .c = s->e,
+                                      .alpha = 1};
+        kl_batch_close_group(&q, 0);
+        for (int c = s->count - 1; c >= s->count - s->taken; c--) {
+            const double *const from = t->small + s->gram + (int64_t)c * s->count;
+            const double factor = 1 / sqrt(t->value[s->first + c]);
+            for (int i = 0; i < s->count; i++) host[n++] = factor * from[i];
+        }
+    }
+    KL_TRY(kl_exec_copy_in(t->ex, host, n, &u, err));
+    KL_TRY(t->ex->vt.alloc(t->ex, t->ne, &t->e, err));
+    q.nx = t->ng, q.ny = t->ne;
+    q.base[KL_AT_LEFT] = u;
+    KL_TRY(kl_batch_run(&q, t->ex, t->g, t->e, err));
+out:
+    kl_batch_clear(&q);
+    t->ex->vt.release(t->ex, &u);
+    kl_free(&host);
+    return st;
+}
+
 /* 3. The states taken, orthonormal to each other and to the known ones. */
 static kl_status make_states(sketch *t, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *host = NULL;
-    KL_TRY(kl_realloc(&host, t->ne, KL_MEM_WORK, err));
-    for (int e = 0; e < t->nstrip; e++) {
-        const strip *const s = &t->strip[e];
-        for (int c = 0; c < s->taken; c++) {
-            const double *const from = s->vector + (int64_t)(s->count - 1 - c) * s->dim;
-            for (int i = 0; i < s->dim; i++)
-                host[s->e + (int64_t)c * s->dim + i] = from[i] / sqrt(s->value[s->count - 1 - c]);
-        }
-    }
-    KL_TRY(kl_exec_copy_in(t->ex, host, t->ne, &t->e, err));
+    kl_column_block *block = NULL;
+    kl_gramcolumns columns = {0};
+    kl_dptr spare = {0};
+    KL_TRY(turn_back(t, err));
+    KL_TRY(kl_alloc(&block, t->nstrip, KL_MEM_WORK, err));
+    for (int e = 0; e < t->nstrip; e++)
+        block[e] = (kl_column_block){t->strip[e].dim, t->strip[e].taken, t->strip[e].e, 0};
+    KL_TRY(kl_gramcolumns_open(t->ex, t->nstrip, block, &columns, err));
+    KL_TRY(t->ex->vt.alloc(t->ex, t->ne, &spare, err));
+    const kl_gramcolumns_at at = {block, &t->e, &spare, t->ne};
+    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED};
     for (int pass = 0; pass < CLEANINGS; pass++) {
         KL_TRY(clean(t, 0, err));
-        KL_TRY(t->ex->vt.download(t->ex, host, t->e, t->ne, err));
-        for (int e = 0; e < t->nstrip; e++) {
-            const strip *const s = &t->strip[e];
-            if (s->taken > 0) KL_TRY(kl_dense_qr(s->dim, s->taken, host + s->e, s->dim, NULL, 0, err));
-        }
-        KL_TRY(t->ex->vt.upload(t->ex, t->e, host, t->ne, err));
+        KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
     }
 out:
-    kl_free(&host);
+    t->ex->vt.release(t->ex, &spare);
+    kl_gramcolumns_close(&columns);
+    kl_free(&block);
     return st;
 }
 
@@ -573,13 +658,10 @@ out:
 
 static void clear(sketch *t)
 {
-    for (int e = 0; t->strip && e < t->nstrip; e++) {
-        kl_free(&t->strip[e].value);
-        kl_free(&t->strip[e].vector);
-    }
     kl_free(&t->strip);
     kl_free(&t->kplace);
-    kl_free(&t->host);
+    kl_free(&t->small);
+    kl_free(&t->value);
     t->ex->vt.release(t->ex, &t->omega);
     t->ex->vt.release(t->ex, &t->k);
     t->ex->vt.release(t->ex, &t->g);

@@ -1,5 +1,5 @@
 /* Leading singular vectors by products: see rangefind.h. All work with long columns is lists of products that
-   any executor runs; Gram matrices of width x width visit the host, whose threads take a sector each.
+   any executor runs, and gramcolumns.h.
      1. T = A O of the warm columns O; random rows G; E = A^T G - O (T^T G) is what A has outside of O
      2. Q = orthonormal [T, A E]
      3. passes: P = orthonormal A^T Q, Q = orthonormal A P
@@ -8,19 +8,10 @@
    began at random.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/rangefind.h"
-#include "base/gemm.h"
-#include "base/gramfactor.h"
 #include "base/mem.h"
-#include "base/par.h"
 #include "base/random.h"
 #include "record/record.h"
 #include <string.h>
-
-enum {
-    PANEL =
-        64, /* columns of a triangle that are made at a time: what lies on the other side of it is left out */
-    PASSES = 5, /* of Cholesky QR at most */
-};
 
 /* The two kinds of columns. */
 typedef enum which {
@@ -122,124 +113,6 @@ out:
     return st;
 }
 
-/* Lower triangles of the Gram matrices of parts that are not done. */
-static kl_status make_gram(kl_range *r, which w, const char *done, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_batch b;
-    kl_batch_init(&b);
-    for (int i = 0; i < r->npart; i++) {
-        const kl_range_part *const p = &r->part[i];
-        const int n = p->width, high = height(r, p, w), step = PANEL;
-        if (done[i]) continue;
-        KL_TRY(kl_batch_open_group(&b, p->gram, (int64_t)n * n, err));
-        KL_TRY(kl_batch_reserve(&b, n / step + 1, err));
-        for (int j = 0; j < n; j += step)
-            *kl_batch_push(&b) = (kl_rec){
-                .kind = KL_REC_GEMM,
-                .ta = 1,
-                .at_a = KL_AT_X,
-                .at_b = KL_AT_X,
-                .at_c = KL_AT_Y,
-                .m = n - j,
-                .n = n - j < step ? n - j : step,
-                .k = high,
-                .lda = high,
-                .ldb = high,
-                .ldc = n,
-                .a = place(p, w) + (int64_t)j * high,
-                .b = place(p, w) + (int64_t)j * high,
-                .c = p->gram + j + (int64_t)j * n,
-                .alpha = 1,
-            };
-        kl_batch_close_group(&b, 0);
-    }
-    b.zero = 1;
-    b.nx = length(r, w);
-    b.ny = r->ngram;
-    KL_TRY(kl_batch_run(&b, r->ex, *array(r, w), r->gram, err));
-out:
-    kl_batch_clear(&b);
-    return st;
-}
-
-/* Columns times the triangles in gram, into the spare array, which replaces them; of parts that are done
- * as they are. */
-static kl_status apply_triangles(kl_range *r, which w, const char *done, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_batch b;
-    kl_batch_init(&b);
-    for (int i = 0; i < r->npart; i++) {
-        const kl_range_part *const p = &r->part[i];
-        const int n = p->width, high = height(r, p, w);
-        const int64_t at = place(p, w);
-        if (at < 0) continue;
-        KL_TRY(kl_batch_open_group(&b, at, (int64_t)high * n, err));
-        KL_TRY(kl_batch_reserve(&b, n / PANEL + 1, err));
-        if (done[i]) *kl_batch_push(&b) = copy(0, high, n, high, high, at, at);
-        for (int j = 0; j < n && !done[i]; j += PANEL) {
-            const int wide = n - j < PANEL ? n - j : PANEL;
-            *kl_batch_push(&b) = (kl_rec){
-                .kind = KL_REC_GEMM,
-                .at_a = KL_AT_X,
-                .at_b = KL_AT_LEFT,
-                .at_c = KL_AT_Y,
-                .m = high,
-                .n = wide,
-                .k = j + wide,
-                .lda = high,
-                .ldb = n,
-                .ldc = high,
-                .a = at,
-                .b = p->gram + (int64_t)j * n,
-                .c = at + (int64_t)j * high,
-                .alpha = 1,
-            };
-        }
-        kl_batch_close_group(&b, 0);
-    }
-    b.nx = length(r, w);
-    b.ny = r->nspare;
-    b.base[KL_AT_LEFT] = r->gram;
-    KL_TRY(kl_batch_run(&b, r->ex, *array(r, w), r->spare, err));
-    const kl_dptr was = *array(r, w);
-    *array(r, w) = r->spare;
-    r->spare = was;
-out:
-    kl_batch_clear(&b);
-    return st;
-}
-
-typedef struct factoring {
-    const kl_range *r;
-    char *done; /* [npart] in: not asked; out: orthonormal after this pass */
-    int last;
-    double *tri; /* NULL, or the triangles so far */
-    const int *order; /* [npart] widest first */
-    int first; /* task 0 is this one in the order */
-    int nthread; /* inside of one part */
-} factoring;
-
-static void factor_task(void *self, int64_t task, int thread)
-{
-    const factoring *const f = self;
-    const kl_range *const r = f->r;
-    const int i = f->order[task];
-    const kl_range_part *const p = &r->part[i];
-    const int n = p->width;
-    double *const work = r->work + thread * r->nwork, *const step = work + 2 * (int64_t)n * n + 2 * n;
-    kl_gram_found found;
-    if (f->done[i]) return;
-    kl_gram_factor(n, r->small + p->gram, f->tri ? step : NULL, f->last, work, &found);
-    if (f->tri) {
-        double *const tri = f->tri + p->gram;
-        kl_gemm_choose(NULL)(0, 0, n, n, n, 1.0, step, n, tri, n, 0.0, work, n);
-        memcpy(tri, work, (size_t)n * (size_t)n * sizeof *tri);
-    }
-    f->done[i] = found.nbad == 0 && found.least >= KL_GRAM_DONE;
-}
-
 /* Whose columns are made orthonormal. */
 typedef enum whose {
     OF_ALL, /* to rounding */
@@ -258,35 +131,22 @@ static int is_asked(const kl_range_part *p, which w, whose o)
 static kl_status orthonormalize(kl_range *r, which w, whose o, double *tri, kl_err *err)
 {
     kl_status st = KL_OK;
-    char *done = NULL, *skip = NULL;
-    KL_TRY(kl_alloc(&done, r->npart, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&skip, r->npart, KL_MEM_WORK, err));
-    int left = 0;
+    char *asked = NULL, *once = NULL;
+    KL_TRY(kl_alloc(&asked, r->npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&once, r->npart, KL_MEM_WORK, err));
     for (int i = 0; i < r->npart; i++) {
         const kl_range_part *const p = &r->part[i];
-        skip[i] = !is_asked(p, w, o);
-        left += !skip[i];
+        r->block[i].rows = height(r, p, w);
+        r->block[i].at = place(p, w);
+        asked[i] = (char)is_asked(p, w, o);
+        once[i] = o == OF_TRIED && p->nwarm > 0;
     }
-    for (int pass = 0; pass < PASSES && left > 0; pass++) {
-        KL_TRY(make_gram(r, w, skip, err));
-        KL_TRY(r->ex->vt.download(r->ex, r->small, r->gram, r->ngram, err));
-        memcpy(done, skip, (size_t)r->npart);
-        factoring f = {.r = r, .done = done, .last = pass == PASSES - 1, .tri = tri, .order = r->order};
-        kl_par_for(r->ex->nthread, r->npart, factor_task, &f);
-        left = 0;
-        for (int i = 0; i < r->npart; i++) {
-            const kl_range_part *const p = &r->part[i];
-            done[i] |= o == OF_TRIED && p->nwarm > 0;
-            left += !done[i];
-        }
-        if (tri && left == 0) break;
-        KL_TRY(r->ex->vt.upload(r->ex, r->gram, r->small, r->ngram, err));
-        KL_TRY(apply_triangles(r, w, skip, err));
-        memcpy(skip, done, (size_t)r->npart);
-    }
+    const kl_gramcolumns_at at = {r->block, array(r, w), &r->spare, length(r, w)};
+    const kl_gramcolumns_opts opts = {.asked = asked, .once = once, .tri = tri, .only_tri = tri != NULL};
+    KL_TRY(kl_gramcolumns_run(&r->columns, &at, &opts, err));
 out:
-    kl_free(&done);
-    kl_free(&skip);
+    kl_free(&asked);
+    kl_free(&once);
     return st;
 }
 
@@ -447,35 +307,25 @@ out:
 static kl_status lay_out(kl_range *r, int *rows, int *count, kl_err *err)
 {
     kl_status st = KL_OK;
-    int widest = 0;
+    KL_TRY(kl_alloc(&r->block, r->npart, KL_MEM_WORK, err));
     for (int i = 0; i < r->npart; i++) {
         kl_range_part *const p = &r->part[i];
         p->q = p->mode == KL_RANGE_ROWS ? -1 : r->nq;
         p->bt = r->nbt;
-        p->gram = r->ngram;
         if (p->mode != KL_RANGE_ROWS) r->nq += (int64_t)p->rows * p->width;
         r->nbt += (int64_t)r->nstate * p->cols * p->width;
-        r->ngram += (int64_t)p->width * p->width;
-        if (p->width > widest) widest = p->width;
+        r->block[i].width = p->width;
         if (p->mode != KL_RANGE_TRIED) continue;
         if (p->rows > *rows) *rows = p->rows;
         if (p->width - p->nwarm > *count) *count = p->width - p->nwarm;
     }
     r->nspare = r->nq > r->nbt ? r->nq : r->nbt;
-    r->nwork = 3 * (int64_t)widest * widest + 2 * widest;
-    KL_TRY(kl_alloc(&r->order, r->npart, KL_MEM_WORK, err));
-    for (int i = 0; i < r->npart; i++) { /* widest first, equal ones as they come */
-        int at = i;
-        for (; at > 0 && r->part[r->order[at - 1]].width < r->part[i].width; at--)
-            r->order[at] = r->order[at - 1];
-        r->order[at] = i;
-    }
-    KL_TRY(kl_realloc(&r->small, r->ngram, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&r->work, r->nwork * r->ex->nthread, KL_MEM_WORK, err));
-    KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->q, err)); /* any of the three may replace another */
+    KL_TRY(kl_gramcolumns_open(r->ex, r->npart, r->block, &r->columns, err));
+    for (int i = 0; i < r->npart; i++) r->part[i].gram = r->block[i].gram;
+    r->ngram = r->columns.ngram;
+    KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->q, err)); /* any of the three may take another's place */
     KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->bt, err));
     KL_TRY(r->ex->vt.alloc(r->ex, r->nspare, &r->spare, err));
-    KL_TRY(r->ex->vt.alloc(r->ex, r->ngram, &r->gram, err));
 out:
     return st;
 }
@@ -550,12 +400,7 @@ out:
 
 kl_status kl_range_triangle(kl_range *r, double *tri, kl_err *err)
 {
-    for (int i = 0; i < r->npart; i++) {
-        const kl_range_part *const p = &r->part[i];
-        double *const t = tri + p->gram;
-        memset(t, 0, (size_t)p->width * (size_t)p->width * sizeof *t);
-        for (int j = 0; j < p->width; j++) t[(int64_t)j * (p->width + 1)] = 1;
-    }
+    kl_gramcolumns_unit(&r->columns, r->block, tri);
     return orthonormalize(r, WIDE, OF_ALL, tri, err);
 }
 
@@ -659,8 +504,6 @@ void kl_range_clear(kl_range *r)
     r->ex->vt.release(r->ex, &r->q);
     r->ex->vt.release(r->ex, &r->bt);
     r->ex->vt.release(r->ex, &r->spare);
-    r->ex->vt.release(r->ex, &r->gram);
-    kl_free(&r->small);
-    kl_free(&r->work);
-    kl_free(&r->order);
+    kl_gramcolumns_close(&r->columns);
+    kl_free(&r->block);
 }

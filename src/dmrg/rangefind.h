@@ -5,7 +5,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RANGEFIND_H
 #define KL_RANGEFIND_H
-#include "exec/exec.h"
+#include "dmrg/gramcolumns.h"
 
 /* ORDER KL_RANGE: nothing depends on it */
 typedef enum kl_range_mode {
@@ -25,7 +25,8 @@ typedef struct kl_range_part {
     int64_t warm; /* from here on in kl_range.warm, the more important last */
     int width; /* columns of Q: TRIED: nwarm <= width <= rows and nstate cols; COLUMNS: nstate cols; ROWS:
                      rows */
-    int64_t q, bt, gram; /* found: offsets of Q, B^T, B B^T in kl_range's arrays; q: -1 for ROWS */
+    int64_t q, bt; /* found: offsets of Q and B^T in kl_range's arrays; q: -1 for ROWS */
+    int64_t gram; /* of a matrix [width x width] among ngram numbers */
 } kl_range_part;
 
 typedef struct kl_range {
@@ -42,14 +43,11 @@ typedef struct kl_range {
     /* found */
     kl_dptr q; /* of each part [rows x width], columns orthonormal, or zero */
     kl_dptr bt; /* [nstate cols x width]: A^T Q */
-    kl_dptr gram; /* [width x width]: Q^T A A^T Q */
     int64_t nq, nbt, ngram;
     kl_dptr spare;
     int64_t nspare;
-    int *order; /* [npart] parts, widest first */
-    double *small; /* [ngram] host */
-    double *work; /* host, of each thread */
-    int64_t nwork;
+    kl_gramcolumns columns; /* of one block a part */
+    kl_column_block *block; /* [npart] */
 } kl_range;
 
 /* Finds q and bt. Deterministic: yes, on any number of threads. */

@@ -107,6 +107,7 @@ typedef struct kl_options {
     char *sweep_parameter;
 
     char *exec, *projection, *hybrid, *save_records;
+    int64_t ranks; /* 0: not given */
     int64_t threads, device; /* device: -1 when not given */
 
     char *output, *resume, *csv, *theme;

@@ -325,6 +325,8 @@ const kl_option_row kl_option_table[] = {
          "times faster on matrices from SIZE on"),
     LIST("hybrid", 0, "STEPS", MACHINE, B(BENCH_REPLAY), bench.hybrid,
          "shares of both, as for `kronlat dmrg' (auto); repeatable"),
+    NUMBER("ranks", 0, "N", MACHINE, B(PLAN) | B(PLAN_MOLECULE) | B(PLAN_ED), ranks, INT, 1, 65536,
+           "say what up to N ranks (processes of MPI) would take, too: time, memory, traffic, efficiency"),
     NUMBER("device", 0, "N", MACHINE | RARE, EXECS & ~B(PLAN_ED), device, INT, 0, 1023,
            "which device to take, from 0 (the first that is visible; of several ranks on a machine each its own, "
            "in turn)"),

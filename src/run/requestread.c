@@ -40,8 +40,8 @@ void kl_request_clear(kl_request *q)
     q->nop = 0;
 }
 
+static const double MOST_BONDS = 2e6; /* products of a measurement on bonds */
 /* the most changes of the charges of a product that is checked */
-enum { MOST_BONDS = 2000000 };
 enum { MOST_SUM = 4096 };
 
 static kl_status refuse(const char *text, const char *why, kl_err *err)

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/par.h"
+#include "base/parsort.h"
 
 enum { MOST = 2000 };
 
@@ -164,12 +165,46 @@ static void test_busy_machine(void **state)
     expect_true(two < 2.0 * one); /* 1.3 is the aim; other tests run at the same time */
 }
 
+typedef struct pair {
+    int key, nth;
+} pair;
+
+static int by_key(const void *pa, const void *pb)
+{
+    const pair *const a = pa, *const b = pb;
+    return a->key != b->key ? (a->key > b->key) - (a->key < b->key) : (a->nth > b->nth) - (a->nth < b->nth);
+}
+
+/* Short and long arrays, of many equal keys, by any number of threads. */
+static void test_sort(void **state)
+{
+    (void)state;
+    static const int64_t length[] = {0, 1, 2, 9, 4095, 4096, 4097, 30011};
+    for (size_t l = 0; l < sizeof length / sizeof *length; l++)
+        for (int nthread = 1; nthread <= 5; nthread += 2) {
+            const int64_t n = length[l];
+            uint64_t seed = 5 + l;
+            pair *const a = malloc((size_t)(n + 1) * sizeof *a);
+            int64_t sum = 0, found = 0;
+            for (int64_t i = 0; i < n; i++) {
+                a[i] = (pair){(int)(500 * kl_test_uniform(&seed)), (int)(n - i)};
+                sum += a[i].key + a[i].nth;
+            }
+            kl_par_sort(nthread, a, n, sizeof *a, by_key);
+            for (int64_t i = 0; i < n; i++) {
+                if (i > 0) expect_true(by_key(&a[i - 1], &a[i]) < 0);
+                found += a[i].key + a[i].nth;
+            }
+            expect_eq(found, sum);
+            free(a);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_task),
-        cmocka_unit_test(test_within_and_beside),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_every_task),   cmocka_unit_test(test_within_and_beside),
+        cmocka_unit_test(test_sort),         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_busy_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -333,8 +333,56 @@ static void test_levels(void **state)
     expect_true(late > 10);
 }
 
+static void expect_equal_plans(const kl_tile_plan *a, const kl_tile_plan *b)
+{
+    expect_eq(a->nwork, b->nwork);
+    expect_eq(a->nround, b->nround);
+    expect_eq(a->nsequential, b->nsequential);
+    expect_eq(a->nlaunch, b->nlaunch);
+    expect_eq(a->npiece, b->npiece);
+    expect_eq(a->ncell, b->ncell);
+    expect_eq(a->nterm, b->nterm);
+    expect_true(a->padded == b->padded);
+    expect_eq(memcmp(a->launch, b->launch, (size_t)a->nlaunch * sizeof *a->launch), 0);
+    for (int64_t i = 0; i < a->npiece; i++)
+        if (memcmp(&a->piece[i], &b->piece[i], sizeof *a->piece)) fail_msg("piece %lld", (long long)i);
+    expect_eq(a->ncell == 0 ? 0 : memcmp(a->cell, b->cell, (size_t)a->ncell * sizeof *a->cell), 0);
+    expect_eq(a->nterm == 0 ? 0 : memcmp(a->term, b->term, (size_t)a->nterm * sizeof *a->term), 0);
+}
+
+/* A list that is long enough to be shared out is planned the same by any number of threads. */
+static void test_threads(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 8; round++) {
+        uint64_t seed = 7 + (uint64_t)round;
+        kl_err err = {""};
+        kl_batch b;
+        kl_tile_plan one, many;
+        kl_tile_plan_opts o = small_blocks;
+        const int most = 20;
+        o.adds = round % 4 > 0, o.parts = round % 4 > 1, o.levels = round % 4 > 2;
+        if (round % 3 == 1) o.cost_lone = 60, o.most_lone = 30;
+        kl_test_case("round %d", round);
+        kl_batch_init(&b);
+        lists_random(&b, 700, 1500, most, round % 2, round % 2, &seed);
+        expect_true(b.nrec > 3000);
+        expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &one, &err), err);
+        expect_ok(kl_tile_plan_write(&b, 64, &one, &err), err);
+        for (o.nthread = 2; o.nthread <= 5; o.nthread += 3) {
+            expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &many, &err), err);
+            expect_ok(kl_tile_plan_write(&b, 64, &many, &err), err);
+            expect_equal_plans(&one, &many);
+            kl_tile_plan_clear(&many);
+        }
+        kl_tile_plan_clear(&one);
+        kl_batch_clear(&b);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_levels)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_levels),
+                                       cmocka_unit_test(test_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

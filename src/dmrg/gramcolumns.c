@@ -1,0 +1,290 @@
+/* Cholesky QR in passes of many blocks side by side: see gramcolumns.h.
+     1. Gram matrices of the blocks that are not done, to the host
+     2. their triangles, from there back
+     3. columns times triangles
+     4. columns that depend on the others, where they are to be replaced: Householder on the host
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/gramcolumns.h"
+#include "base/dense.h"
+#include "base/gemm.h"
+#include "base/gramfactor.h"
+#include "base/mem.h"
+#include "base/par.h"
+#include "record/record.h"
+#include <string.h>
+
+enum {
+    PANEL =
+        64, /* columns of a triangle that are made at a time: what lies on the other side of it is left out */
+    PASSES = 5, /* at most */
+};
+
+/* What has become of a block. */
+typedef enum stage {
+    OPEN, /* it takes another pass */
+    DONE, /* or never was asked for */
+    DEPENDENT, /* columns have to be replaced */
+} stage;
+
+kl_status kl_gramcolumns_open(kl_exec *ex, int nblock, kl_column_block *block, kl_gramcolumns *out,
+                              kl_err *err)
+{
+    kl_status st = KL_OK;
+    int widest = 0;
+    *out = (kl_gramcolumns){.ex = ex, .nblock = nblock};
+    KL_TRY(kl_alloc(&out->order, nblock, KL_MEM_WORK, err));
+    for (int i = 0; i < nblock; i++) { /* equal ones as they come */
+        int at = i;
+        for (; at > 0 && block[out->order[at - 1]].width < block[i].width; at--)
+            out->order[at] = out->order[at - 1];
+        out->order[at] = i;
+        block[i].gram = out->ngram;
+        out->ngram += (int64_t)block[i].width * block[i].width;
+        if (block[i].width > widest) widest = block[i].width;
+    }
+    out->nwork = 3 * (int64_t)widest * widest + 2 * widest;
+    KL_TRY(kl_realloc(&out->small, out->ngram, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&out->work, out->nwork * ex->nthread, KL_MEM_WORK, err));
+    KL_TRY(ex->vt.alloc(ex, out->ngram, &out->gram, err));
+out:
+    if (st != KL_OK) kl_gramcolumns_close(out);
+    return st;
+}
+
+void kl_gramcolumns_close(kl_gramcolumns *g)
+{
+    if (!g->ex) return;
+    g->ex->vt.release(g->ex, &g->gram);
+    kl_free(&g->order);
+    kl_free(&g->small);
+    kl_free(&g->work);
+    g->ex = NULL;
+}
+
+void kl_gramcolumns_unit(const kl_gramcolumns *g, const kl_column_block *block, double *tri)
+{
+    memset(tri, 0, (size_t)g->ngram * sizeof *tri);
+    for (int i = 0; i < g->nblock; i++)
+        for (int j = 0; j < block[i].width; j++) tri[block[i].gram + (int64_t)j * (block[i].width + 1)] = 1;
+}
+
+/* 1. Lower triangles. */
+static kl_status make_gram(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *stages, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    for (int i = 0; i < g->nblock; i++) {
+        const kl_column_block *const p = &at->block[i];
+        const int n = p->width, high = p->rows;
+        if (stages[i] != OPEN) continue;
+        KL_TRY(kl_batch_open_group(&b, p->gram, (int64_t)n * n, err));
+        KL_TRY(kl_batch_reserve(&b, n / PANEL + 1, err));
+        for (int j = 0; j < n; j += PANEL)
+            *kl_batch_push(&b) = (kl_rec){
+                .kind = KL_REC_GEMM,
+                .ta = 1,
+                .at_a = KL_AT_X,
+                .at_b = KL_AT_X,
+                .at_c = KL_AT_Y,
+                .m = n - j,
+                .n = n - j < PANEL ? n - j : PANEL,
+                .k = high,
+                .lda = high,
+                .ldb = high,
+                .ldc = n,
+                .a = p->at + (int64_t)j * high,
+                .b = p->at + (int64_t)j * high,
+                .c = p->gram + j + (int64_t)j * n,
+                .alpha = 1,
+            };
+        kl_batch_close_group(&b, 0);
+    }
+    b.zero = 1;
+    b.nx = at->n;
+    b.ny = g->ngram;
+    KL_TRY(kl_batch_run(&b, g->ex, *at->data, g->gram, err));
+    KL_TRY(g->ex->vt.download(g->ex, g->small, g->gram, g->ngram, err));
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+typedef struct factoring {
+    const kl_gramcolumns *g;
+    const kl_gramcolumns_at *at;
+    const kl_gramcolumns_opts *o;
+    char *stages; /* [nblock] */
+    int last;
+} factoring;
+
+/* 2. Of one block. */
+static void factor_task(void *self, int64_t task, int thread)
+{
+    const factoring *const f = self;
+    const kl_gramcolumns *const g = f->g;
+    const int i = g->order[task], replaced = f->o->dependent == KL_DEPENDENT_REPLACED;
+    const kl_column_block *const p = &f->at->block[i];
+    const int n = p->width;
+    double *const work = g->work + thread * g->nwork, *const step = work + 2 * (int64_t)n * n + 2 * n;
+    kl_gram_found found;
+    if (f->stages[i] != OPEN) return;
+    kl_gram_factor(n, g->small + p->gram, f->o->tri ? step : NULL, f->last && !replaced, work, &found);
+    if (f->o->tri) {
+        double *const tri = f->o->tri + p->gram;
+        kl_gemm_choose(NULL)(0, 0, n, n, n, 1.0, step, n, tri, n, 0.0, work, n);
+        memcpy(tri, work, (size_t)n * (size_t)n * sizeof *tri);
+    }
+    const int finished = found.nbad == 0 && found.least >= KL_GRAM_DONE;
+    if (replaced && (found.ndead > 0 || (f->last && !finished))) f->stages[i] = DEPENDENT;
+    else if (finished || (f->o->once && f->o->once[i])) f->stages[i] = DONE;
+}
+
+/* 3. Columns of the blocks that were `open` times their triangles, into the spare array, which takes their
+   place; all others as they are. */
+static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *before,
+                                 kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(g->ex->vt.upload(g->ex, g->gram, g->small, g->ngram, err));
+    for (int i = 0; i < g->nblock; i++) {
+        const kl_column_block *const p = &at->block[i];
+        const int n = p->width, high = p->rows;
+        if (p->at < 0 || n == 0) continue;
+        KL_TRY(kl_batch_open_group(&b, p->at, (int64_t)high * n, err));
+        KL_TRY(kl_batch_reserve(&b, n / PANEL + 1, err));
+        if (before[i] != OPEN)
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
+                                          .at_a = KL_AT_X,
+                                          .at_c = KL_AT_Y,
+                                          .m = high,
+                                          .n = n,
+                                          .lda = high,
+                                          .ldc = high,
+                                          .a = p->at,
+                                          .c = p->at,
+                                          .alpha = 1};
+        for (int j = 0; j < n && before[i] == OPEN; j += PANEL) {
+            const int wide = n - j < PANEL ? n - j : PANEL;
+            *kl_batch_push(&b) = (kl_rec){
+                .kind = KL_REC_GEMM,
+                .at_a = KL_AT_X,
+                .at_b = KL_AT_LEFT,
+                .at_c = KL_AT_Y,
+                .m = high,
+                .n = wide,
+                .k = j + wide,
+                .lda = high,
+                .ldb = n,
+                .ldc = high,
+                .a = p->at,
+                .b = p->gram + (int64_t)j * n,
+                .c = p->at + (int64_t)j * high,
+                .alpha = 1,
+            };
+        }
+        kl_batch_close_group(&b, 0);
+    }
+    b.nx = b.ny = at->n;
+    b.base[KL_AT_LEFT] = g->gram;
+    KL_TRY(kl_batch_run(&b, g->ex, *at->data, *at->spare, err));
+    const kl_dptr was = *at->data;
+    *at->data = *at->spare;
+    *at->spare = was;
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+/* Blocks that came to the host, one behind the other. */
+typedef struct replacing {
+    const kl_gramcolumns *g;
+    const kl_gramcolumns_at *at;
+    const kl_gramcolumns_opts *o;
+    const char *stages;
+    double **y; /* [nblock] */
+    kl_status *st;
+    kl_err *err;
+} replacing;
+
+/* Y = Q S; R becomes S R. */
+static void replace_task(void *self, int64_t task, int thread)
+{
+    const replacing *const x = self;
+    const int i = x->g->order[task];
+    const kl_column_block *const p = &x->at->block[i];
+    const int n = p->width;
+    double *const work = x->g->work + thread * x->g->nwork, *const s = work + (int64_t)n * n;
+    if (x->stages[i] != DEPENDENT) return;
+    memset(s, 0, (size_t)n * (size_t)n * sizeof *s);
+    x->st[i] = kl_dense_qr(p->rows, n, x->y[i], p->rows, x->o->tri ? s : NULL, n, &x->err[i]);
+    if (x->st[i] != KL_OK || !x->o->tri) return;
+    double *const tri = x->o->tri + p->gram;
+    kl_gemm_choose(NULL)(0, 0, n, n, n, 1.0, s, n, tri, n, 0.0, work, n);
+    memcpy(tri, work, (size_t)n * (size_t)n * sizeof *tri);
+}
+
+/* 4. */
+static kl_status replace(kl_gramcolumns *g, const kl_gramcolumns_at *at, const kl_gramcolumns_opts *o,
+                         const char *stages, kl_err *err)
+{
+    kl_status st = KL_OK;
+    replacing x = {.g = g, .at = at, .o = o, .stages = stages};
+    KL_TRY(kl_alloc(&x.y, g->nblock, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.st, g->nblock, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.err, g->nblock, KL_MEM_WORK, err));
+    for (int i = 0; i < g->nblock; i++) {
+        const int64_t n = (int64_t)at->block[i].rows * at->block[i].width;
+        if (stages[i] != DEPENDENT) continue;
+        KL_TRY(kl_realloc(&x.y[i], n, KL_MEM_WORK, err));
+        KL_TRY(g->ex->vt.download(g->ex, x.y[i], kl_dptr_at(*at->data, at->block[i].at), n, err));
+    }
+    kl_par_for(g->ex->nthread, g->nblock, replace_task, &x);
+    for (int i = 0; i < g->nblock; i++) {
+        if (stages[i] != DEPENDENT) continue;
+        if (x.st[i] != KL_OK) KL_TRY(kl_fail(err, x.st[i], "%s", x.err[i].text));
+        KL_TRY(g->ex->vt.upload(g->ex, kl_dptr_at(*at->data, at->block[i].at), x.y[i],
+                                (int64_t)at->block[i].rows * at->block[i].width, err));
+    }
+out:
+    for (int i = 0; x.y && i < g->nblock; i++) kl_free(&x.y[i]);
+    kl_free(&x.y);
+    kl_free(&x.st);
+    kl_free(&x.err);
+    return st;
+}
+
+static int count(int n, const char *stages, stage s)
+{
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += stages[i] == (char)s;
+    return sum;
+}
+
+kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, const kl_gramcolumns_opts *o,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *stages = NULL, *before = NULL;
+    KL_TRY(kl_alloc(&stages, g->nblock, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&before, g->nblock, KL_MEM_WORK, err));
+    for (int i = 0; i < g->nblock; i++) {
+        const kl_column_block *const p = &at->block[i];
+        stages[i] = p->at < 0 || p->width == 0 || (o->asked && !o->asked[i]) ? DONE : OPEN;
+    }
+    for (int pass = 0; pass < PASSES && count(g->nblock, stages, OPEN) > 0; pass++) {
+        KL_TRY(make_gram(g, at, stages, err));
+        memcpy(before, stages, (size_t)g->nblock);
+        factoring f = {.g = g, .at = at, .o = o, .stages = stages, .last = pass == PASSES - 1};
+        kl_par_for(g->ex->nthread, g->nblock, factor_task, &f);
+        if (o->only_tri && count(g->nblock, stages, OPEN) == 0) break;
+        KL_TRY(apply_triangles(g, at, before, err));
+    }
+    if (count(g->nblock, stages, DEPENDENT) > 0) KL_TRY(replace(g, at, o, stages, err));
+out:
+    kl_free(&stages);
+    kl_free(&before);
+    return st;
+}

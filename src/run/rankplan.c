@@ -1,0 +1,101 @@
+/* Times of one process, divided as ranks divide the work; what all of them do alike, and what travels, is
+   added. See rankplan.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/rankplan.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "comm/share.h"
+
+/* MPI through the memory of one machine, or a network of 25 Gb/s. */
+const double kl_rankplan_rate = 3e9, kl_rankplan_latency = 2e-5;
+
+/* Of a sweep: records, the wave's transform and small lists, which every rank does. */
+static const double alike = 0.08;
+/* Products with H at a bond, as in kl_dmrg_plan.seconds_sweep; exchanges of each, and of truncation and
+   growth. */
+static const double products = 5, exchanges = 5, others = 20;
+
+static int rows_of(int most)
+{
+    int n = 1;
+    for (int r = 1; r < most; r *= 2) n++;
+    return n;
+}
+
+static int ranks_of(int row, int most) { return row < 30 && (1 << row) < most ? 1 << row : most; }
+
+/* The longest of the ranks' parts of H x, as a share of all; *idle: ranks without one. */
+static kl_status longest(const kl_dmrg_plan *p, int ranks, double *share, int *idle, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *cost = NULL, *speed = NULL, all = 0, most = 0;
+    int64_t *first = NULL;
+    KL_TRY(kl_alloc(&cost, p->npair, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&speed, ranks, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&first, ranks + 1, KL_MEM_WORK, err));
+    for (int i = 0; i < p->npair; i++) all += cost[i] = p->pair[i].flop;
+    for (int r = 0; r < ranks; r++) speed[r] = 1;
+    kl_share_cut(p->npair, cost, ranks, speed, first);
+    *idle = 0;
+    for (int r = 0; r < ranks; r++) {
+        double sum = 0;
+        for (int64_t i = first[r]; i < first[r + 1]; i++) sum += cost[i];
+        most = fmax(most, sum);
+        *idle += first[r] == first[r + 1];
+    }
+    *share = all > 0 ? most / all : 1;
+out:
+    kl_free(&cost);
+    kl_free(&speed);
+    kl_free(&first);
+    return st;
+}
+
+kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, int *n, kl_rankplan **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double nstep = 2.0 * (p->nsite > 3 ? p->nsite - 2 : 1), dim = 8.0 * (double)p->dim;
+    const double block = 8.0 * (double)p->operator_doubles / p->nsite;
+    *n = rows_of(most);
+    KL_TRY(kl_alloc(out, *n, KL_MEM_MISC, err));
+    for (int i = 0; i < *n; i++) {
+        kl_rankplan *const r = &(*out)[i];
+        double share;
+        r->ranks = ranks_of(i, most);
+        const double else_where = 1.0 - 1.0 / r->ranks, several = r->ranks > 1;
+        KL_TRY(longest(p, r->ranks, &share, &r->idle, err));
+        r->traffic = nstep * else_where * (products * dim + 2 * block);
+        r->seconds = p->seconds_sweep * (alike + (1 - alike) * share) + r->traffic / kl_rankplan_rate +
+                     several * nstep * (products * exchanges + others) * kl_rankplan_latency;
+        r->bytes =
+            (double)p->memory_bytes + several * dim -
+            else_where * 8.0 *
+                ((double)p->solver_doubles + fmax(0, (double)(p->operator_doubles - p->centre_doubles)));
+        r->efficiency = p->seconds_sweep / (r->ranks * r->seconds);
+    }
+out:
+    return st;
+}
+
+kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, int *n, kl_rankplan **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *n = rows_of(most);
+    KL_TRY(kl_alloc(out, *n, KL_MEM_MISC, err));
+    for (int i = 0; i < *n; i++) {
+        kl_rankplan *const r = &(*out)[i];
+        r->ranks = ranks_of(i, most);
+        const double part = p->vector_bytes / r->ranks, several = r->ranks > 1;
+        r->traffic = 2 * part * (1.0 - 1.0 / r->ranks); /* there, and back */
+        r->seconds = p->seconds_apply / r->ranks + r->traffic / kl_rankplan_rate +
+                     several * exchanges * kl_rankplan_latency;
+        r->bytes = p->nvector * part + p->table_bytes + several * part;
+        r->efficiency = p->seconds_apply / (r->ranks * r->seconds);
+        /* tiles of eight states of the right half each */
+        r->idle = r->ranks > p->size.right / 8 ? (int)(r->ranks - ceil(p->size.right / 8)) : 0;
+    }
+out:
+    return st;
+}
