@@ -283,7 +283,7 @@ static kl_status read_bonds(const char *text, const char *args, const kl_model *
             "--measure '%.200s': it changes the charge %s by %s, so that its value is 0 in every sector",
             text, charge, by));
     const double strings = (double)q->bondop[0]->nstring * (pairs ? q->bondop[1]->nstring : 1);
-    if (strings * q->nbond * (pairs ? q->nbond : 1) > MOST_BONDS)
+    if (strings * q->nbond * (pairs ? q->nbond : 1) > (double)MOST_BONDS)
         KL_TRY(refuse(text, "these are more than two million products", err));
 out:
     return st;
