@@ -24,6 +24,13 @@ void kl_cimatrix_printed(int number, int64_t *expansion, int64_t *longest, int64
     *longest_row = printed[number - 1].longest_row;
 }
 
+void kl_cimatrix_sparsity(const kl_spmat_facts *f, int64_t nrow, double *reference, double *expansion)
+{
+    const double all = (double)nrow * (double)nrow;
+    *reference = 1 - (double)f->nnz_reference / (0.1 * all);
+    *expansion = 1 - (double)f->nnz_expansion / (0.9 * all);
+}
+
 typedef struct filling {
     int64_t nrow, left; /* columns of the reference space */
     int nleft;          /* non-zeros of a row in it */

@@ -25,6 +25,9 @@ kl_status kl_cimatrix_create(int64_t nrow, int number, int nthread, kl_spmat **o
    and which (from 1). */
 void kl_cimatrix_printed(int number, int64_t *expansion, int64_t *longest, int64_t *longest_row);
 enum { KL_CIMATRIX_BOUNDARY = 655 };
+/* Sparsity of both regions as Table 4 has it: the reference space is a tenth of all columns, 3276.8 of
+   32,768, wherever a row's BOUNDARY-th non-zero lies. */
+void kl_cimatrix_sparsity(const kl_spmat_facts *f, int64_t nrow, double *reference, double *expansion);
 
 #ifdef __cplusplus
 }

@@ -249,6 +249,17 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
             kl_json_close(&j, '}');
         }
         kl_json_close(&j, ']');
+        kl_json_open(&j, "work_between_pairs", '[');
+        for (int k = 0; k < p->ncell; k++) {
+            const struct kl_dmrg_cell *const c = &p->cell[k];
+            kl_json_open(&j, NULL, '{');
+            kl_json_int(&j, "to", c->to);
+            kl_json_int(&j, "from", c->from);
+            kl_json_int(&j, "records", c->records);
+            kl_json_real(&j, "flop", c->flop);
+            kl_json_close(&j, '}');
+        }
+        kl_json_close(&j, ']');
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');

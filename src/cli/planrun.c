@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "cli/edcli.h"
+#include "cli/pictures.h"
 #include "run/outputs.h"
 #include "cli/report.h"
 #include "run/task.h"
@@ -44,6 +45,7 @@ kl_status kl_planrun_plan(const kl_options *o, kl_err *err)
         kl_report_plan(stdout, &head, n, plan);
         kl_report_rankplan(stdout, "sweep", nrank, ranks);
     }
+    if (o->bench.plot != NULL) KL_TRY(kl_picture_plan(&head, &plan[n - 1], o->bench.plot, err));
 out:
     for (int i = 0; i < n; i++) kl_dmrg_plan_clear(&plan[i]);
     kl_free(&ranks);
@@ -137,6 +139,7 @@ kl_status kl_planrun_growth(const kl_options *o, kl_err *err)
                                  kl_qn_print(t->model, t->target, charges, sizeof(charges))};
     if (o->json) kl_report_infinite_json(stdout, &head, n, row);
     else kl_report_infinite(stdout, &head, n, row);
+    if (o->bench.plot != NULL) KL_TRY(kl_picture_growth(&head, n, row, o->bench.plot, err));
 out:
     kl_free(&row);
     kl_task_destroy(&t);

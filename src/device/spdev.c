@@ -529,6 +529,8 @@ static kl_status make(kl_exec *ex, const kl_spmachine *machine, const kl_spmat *
         .nrow = m->nrow, .ncol = m->ncol, .index_bytes = m->index_bytes, .symmetric = m->symmetric};
     const int64_t mean = m->nrow > 0 ? m->nnz / m->nrow : 0;
     d->lanes = m->format == KL_SP_HYBRID || mean >= 48 ? 32 : mean >= 24 ? 16 : mean >= 8 ? 8 : 4;
+    if (d->threads < d->lanes)
+        d->lanes = d->threads; /* a block of 16 is half of a warp (mahmoud2018, Table 6) */
     if (way == KL_SPWAY_PACKED) KL_TRY(make_packed(ex, machine, d, m, err));
     else if (way == KL_SPWAY_TILES) KL_TRY(make_tiles(ex, machine, d, m, err));
     else if (way < KL_SPWAY_CUSPARSE) KL_TRY(send_stored(ex, d, m, err));

@@ -267,8 +267,17 @@ typedef struct kl_dmrg_plan {
     struct kl_dmrg_pair {
         kl_qn left, right;
         int64_t rows, cols;
+        int64_t at; /* where its part of a vector begins */
         double flop;
     } *pair;
+    /* [ncell] the work of C[I,J], the part of H that leads from pair J to pair I (elwasif), where there is
+       any: sums of products A (x) B, two records each or one */
+    int ncell;
+    struct kl_dmrg_cell {
+        int to, from; /* of pair */
+        int64_t records;
+        double flop;
+    } *cell;
 } kl_dmrg_plan;
 /* For m states and the strategy and solver of opts; times a small product on ex, allocates no operators.
    EINPUT: an empty sector. */

@@ -338,6 +338,71 @@ out:
     return st;
 }
 
+typedef struct part {
+    int64_t at;
+    int pair;
+} part;
+
+static int by_place(const void *pa, const void *pb)
+{
+    const part *const a = pa, *const b = pb;
+    return (a->at > b->at) - (a->at < b->at);
+}
+
+/* The pair whose part of a vector has the place `at'; part[n] ascends. */
+static int pair_at(const part *p, int n, int64_t at)
+{
+    int low = 0, high = n;
+    while (high - low > 1) {
+        const int between = low + (high - low) / 2;
+        if (p[between].at <= at) low = between;
+        else high = between;
+    }
+    return p[low].pair;
+}
+
+/* The records of one group: what reads x says where the work comes from, and what reads WORK goes on with
+   it. */
+static void add_group(const kl_batch *b, const kl_group *g, const part *p, int npair,
+                      struct kl_dmrg_cell *row)
+{
+    int from = 0;
+    for (int64_t i = g->first; i < g->last; i++) {
+        const kl_rec *const r = &b->rec[i];
+        if (r->at_a == KL_AT_X) from = pair_at(p, npair, r->a);
+        else if (r->kind == KL_REC_GEMM && r->at_b == KL_AT_X) from = pair_at(p, npair, r->b);
+        row[from].records++;
+        row[from].flop += kl_rec_flop(r);
+    }
+}
+
+static kl_status make_cells(kl_dmrg_plan *plan, const kl_batch *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = plan->npair;
+    part *p = NULL;
+    struct kl_dmrg_cell *row = NULL;
+    KL_TRY(kl_alloc(&p, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
+    for (int k = 0; k < n; k++) p[k] = (part){plan->pair[k].at, k};
+    qsort(p, (size_t)n, sizeof *p, by_place);
+    for (int i = 0; i < b->ngroup; i++) {
+        const int to = pair_at(p, n, b->group[i].y);
+        int used = 0;
+        memset(row, 0, (size_t)n * sizeof *row);
+        add_group(b, &b->group[i], p, n, row);
+        for (int k = 0; k < n; k++) used += row[k].records > 0;
+        KL_TRY(kl_realloc(&plan->cell, plan->ncell + used, KL_MEM_MISC, err));
+        for (int k = 0; k < n; k++)
+            if (row[k].records > 0)
+                plan->cell[plan->ncell++] = (struct kl_dmrg_cell){to, k, row[k].records, row[k].flop};
+    }
+out:
+    kl_free(&p);
+    kl_free(&row);
+    return st;
+}
+
 /* Pairs of sectors, those of the most work first; the lists that a step runs move to the plan. */
 static kl_status take_lists(const kl_dmrg_opts *o, kl_dmrg_plan *plan, middle *mid, kl_err *err)
 {
@@ -348,10 +413,12 @@ static kl_status take_lists(const kl_dmrg_opts *o, kl_dmrg_plan *plan, middle *m
     for (int i = 0, g = 0; i < lay->nsec; i++) {
         const int j = lay->pair[i];
         if (j < 0) continue;
+        const kl_group *const group = &mid->batch.group[g++];
         plan->pair[plan->npair++] =
-            (struct kl_dmrg_pair){row->q[i], col->q[j], row->dim[i], col->dim[j], mid->batch.group[g++].flop};
+            (struct kl_dmrg_pair){row->q[i], col->q[j], row->dim[i], col->dim[j], group->y, group->flop};
     }
     qsort(plan->pair, (size_t)plan->npair, sizeof *plan->pair, by_flop);
+    KL_TRY(make_cells(plan, &mid->batch, err));
     const kl_density d = {.wave = {.row = mid->row, .col = mid->col, .layout = lay}, .nstate = o->nstate};
     KL_TRY(kl_density_records(&d, 0, &plan->density, err));
     KL_TRY(kl_batch_close(&plan->density, err));
@@ -428,6 +495,7 @@ out:
 void kl_dmrg_plan_clear(kl_dmrg_plan *plan)
 {
     kl_free(&plan->pair);
+    kl_free(&plan->cell);
     kl_batch_clear(&plan->apply);
     kl_batch_clear(&plan->density);
 }

@@ -29,14 +29,17 @@ typedef struct kl_trial {
     double seconds; /* by the device's clock: launches and waiting of the host do not count */
 } kl_trial;
 
-/* H v of a Hubbard model by others' means, to be compared with ours: Tables 1 and 3 of yamada2020. ORDER of
-   methods: conventional, cuSPARSE, ours; of parts: the diagonal, V A_dn^T, A_up V, V transposed, a product
-   transposed and added. Ours has the diagonal in A_up V and transposes nothing. */
+/* H v of a Hubbard model by others' means, to be compared with ours: Tables 1 and 3 of yamada2020. ORDER
+   KL_CONTEST; of parts: the diagonal, V A_dn^T, A_up V, V transposed, a product transposed and added. The
+   tuned way has the diagonal in V A_dn^T; ours has it in A_up V and transposes nothing. */
+enum { KL_CONTEST_CONVENTIONAL, KL_CONTEST_CUSPARSE, KL_CONTEST_TUNED, KL_CONTEST_OURS, KL_NCONTEST };
 typedef struct kl_kron_contest {
     int steps; /* given: of LOBPCG; 0: none */
-    double ms[3][5], total[3];
-    double worst[2]; /* largest deviation of H v from ours, relative to the largest element */
-    double seconds[3], energy[3]; /* LOBPCG with cuBLAS for all but H v */
+    double ms[KL_NCONTEST][5], total[KL_NCONTEST];
+    /* largest deviation of H v from ours, relative to the largest element */
+    double worst[KL_CONTEST_OURS];
+    double seconds[KL_NCONTEST], energy[KL_NCONTEST]; /* LOBPCG with cuBLAS for all but H v */
+    double flop; /* of a step of LOBPCG, as the paper counts them */
 } kl_kron_contest;
 
 typedef struct kl_baselines {

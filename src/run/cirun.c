@@ -240,20 +240,24 @@ static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK
     kl_status st = KL_OK;
     kl_ci_size size;
     const int direct = kl_ci_is_direct(&x->opts);
+    double bytes = 0;
     *n = 0;
     KL_TRY(kl_ci_check(&x->opts, err));
     KL_TRY(kl_ci_measure(x->integrals, &x->opts, &size, err));
     for (int g = 0; g < MOST_WORK; g++) {
         const double ndet = size.ndet[g], nonzeros = ndet * size.connected[g];
         if (!(ndet > 0)) continue;
+        /* irreps that hold none of the lowest states are left after about half of the products */
+        const double share = *n > 0 ? 0.5 : 1.0;
+        bytes += size.vector_bytes[g] + (direct ? 0 : 12 * nonzeros);
         work[(*n)++] = (kl_work){
             .what = direct ? KL_TIMED_SIGMA : KL_TIMED_SPMV,
             .size = fmax(direct ? ndet : nonzeros / (int)KL_OPTIME_ROW, 1),
             .scale = direct ? size.connected[g] / kl_optime_connected((int64_t)fmin(ndet, 1e12)) : 1,
             .n = ndet,
-            .products = (double)(KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot),
-            .bytes = size.vector_bytes[g] + (direct ? 0 : 12 * nonzeros)};
+            .products = share * (double)(KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot)};
     }
+    if (*n > 0) work[0].bytes = bytes; /* all irreps are there at a time */
 out:
     return st;
 }

@@ -40,8 +40,8 @@ void kl_request_clear(kl_request *q)
     q->nop = 0;
 }
 
+static const double MOST_BONDS = 2e6; /* products of a measurement on bonds */
 /* the most changes of the charges of a product that is checked */
-enum { MOST_BONDS = 2000000 };
 enum { MOST_SUM = 4096 };
 
 static kl_status refuse(const char *text, const char *why, kl_err *err)
@@ -283,7 +283,7 @@ static kl_status read_bonds(const char *text, const char *args, const kl_model *
             "--measure '%.200s': it changes the charge %s by %s, so that its value is 0 in every sector",
             text, charge, by));
     const double strings = (double)q->bondop[0]->nstring * (pairs ? q->bondop[1]->nstring : 1);
-    if (strings * q->nbond * (pairs ? q->nbond : 1) > MOST_BONDS)
+    if (strings * q->nbond * (pairs ? q->nbond : 1) > (double)MOST_BONDS)
         KL_TRY(refuse(text, "these are more than two million products", err));
 out:
     return st;

@@ -539,6 +539,21 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
 
 /* ---------------------------------------------------------------- all of it */
 
+/* Where sectors have few states, records count for more than the products that they ask for: LR has a tenth
+   of them, for up to twice the products and the memory. */
+static int has_small_sectors(const kl_task *t)
+{
+    enum {
+        STATES = 250, /* in all, for each irrep */
+        USUAL = 1000  /* where options say no m */
+    };
+    const kl_options *const o = t->o;
+    int64_t m = o->m > 0 ? o->m : USUAL;
+    for (int i = 0; i < o->nschedule; i++)
+        if (i == 0 || o->schedule_row[i].m > m) m = o->schedule_row[i].m;
+    return m <= STATES * (int64_t)t->model->ntype;
+}
+
 static kl_status dmrg_options(kl_task *t, kl_err *err)
 {
     const kl_options *o = t->o;
@@ -555,8 +570,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
         const double usual = 1e-5;
         d->accuracy = 0;
         d->many_sectors = 1;
-        /* a tenth of the records: sectors are small, and what each takes counts for more than its products */
-        if (d->strategy == KL_STRATEGY_AUTO) d->strategy = KL_STRATEGY_LR;
+        if (d->strategy == KL_STRATEGY_AUTO && has_small_sectors(t)) d->strategy = KL_STRATEGY_LR;
         d->error = o->accuracy > 0 ? o->accuracy : usual;
     }
     d->m_max = (int)o->m;

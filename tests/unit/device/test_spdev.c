@@ -363,6 +363,24 @@ static void test_refusals(void **state)
 }
 
 /* Tables 3 and 4 of mahmoud2018, number by number. */
+/* Table 4 of mahmoud2018 follows from the non-zeros of Table 3: the regions are a tenth of the columns and
+   the rest. */
+static void test_printed_sparsity(void **state)
+{
+    static const double table[KL_CIMATRIX_COUNT] = {0.989985, 0.989990, 0.989997, 0.989993, 0.989994,
+                                                    0.989990, 0.989997, 0.989993, 0.990002, 0.989993};
+    (void)state;
+    for (int number = 1; number <= KL_CIMATRIX_COUNT; number++) {
+        int64_t expansion, longest, row;
+        double reference, rest;
+        kl_cimatrix_printed(number, &expansion, &longest, &row);
+        const kl_spmat_facts f = {.nnz_reference = 21463040, .nnz_expansion = expansion};
+        kl_cimatrix_sparsity(&f, KL_CIMATRIX_SMALL, &reference, &rest);
+        expect_near(reference, 0.800110, 5.1e-7);
+        expect_near(rest, table[number - 1], 5.1e-7);
+    }
+}
+
 static void test_printed(void **state)
 {
     (void)state;
@@ -394,8 +412,10 @@ static void test_printed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts),  cmocka_unit_test(test_dense_blocks),
-                                       cmocka_unit_test(test_kernels),  cmocka_unit_test(test_choice),
-                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_printed)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layouts),         cmocka_unit_test(test_dense_blocks),
+        cmocka_unit_test(test_kernels),         cmocka_unit_test(test_choice),
+        cmocka_unit_test(test_refusals),        cmocka_unit_test(test_printed),
+        cmocka_unit_test(test_printed_sparsity)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

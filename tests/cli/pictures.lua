@@ -1,0 +1,42 @@
+-- The work of H by pairs of patches in a plan, and the pictures of plans and growth.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tests/cli/pictures.lua KRONLAT; prints TAP, exits 1 on a failure.
+
+local kit = dofile((arg[0]:match "^(.*/)" or "./") .. "kit.lua")
+local ok, at, run, shell, json = kit.ok, kit.at, kit.run, kit.shell, kit.json
+
+for _, strategy in ipairs { "lr", "l11r" } do
+    local _, out = run("plan hubbard --sites 12 --charge N_up=6 --charge N_dn=6 --m 40 --json --strategy "
+        .. strategy)
+    local plan = assert(json(out), out).plans[1]
+    local flop, records, there, symmetric = {}, 0, {}, true
+    for _, cell in ipairs(plan.work_between_pairs) do
+        flop[cell.to] = (flop[cell.to] or 0) + cell.flop
+        records = records + cell.records
+        there[cell.to .. " " .. cell.from] = true
+    end
+    for _, cell in ipairs(plan.work_between_pairs) do
+        symmetric = symmetric and there[cell.from .. " " .. cell.to]
+    end
+    local same = true
+    for i, pair in ipairs(plan.pairs) do same = same and flop[i - 1] == pair.flop end
+    ok(same, strategy .. ": the work of a patch is that of its pairs", out)
+    ok(records == plan.records, strategy .. ": every record is in a pair of patches", records)
+    ok(symmetric, strategy .. ": H leads from J to I where it leads from I to J")
+    ok(there["0 0"] and #plan.work_between_pairs < (#plan.pairs) ^ 2, strategy .. ": not every pair has work")
+end
+
+if shell "gnuplot --version" ~= 0 then kit.skip("pictures", "no gnuplot")
+else
+    for _, case in ipairs {
+        { "plan heisenberg --sites 12 --charge Sz=0 --m 16", "plan.svg", "share, %" },
+        { "growth heisenberg --sites 12 --charge Sz=0 --m 16", "growth.svg", "largest matrix" },
+    } do
+        local status, out, err = run(case[1] .. " --plot " .. case[2])
+        local svg = kit.slurp(at(case[2])) or ""
+        ok(status == 0 and svg:find(case[3], 1, true) and svg:find "</svg>", case[1] .. " --plot", out, err)
+    end
+    local status, _, err = run "plan heisenberg --sites 8 --charge Sz=0 --m 8 --plot x.txt"
+    ok(status == 2 and err:find "allowed: .svg .png .pdf", "a picture of no format", err)
+end
+kit.finish()
