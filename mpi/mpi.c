@@ -61,6 +61,8 @@ static int begin(const kl_mpi_host *h, kl_mpi_facts *f, char why[KL_MPI_WHY])
         !good(MPI_Get_version(&major, &minor), "MPI_Get_version", why))
         return 1;
     text[strcspn(text, ",\n")] = '\0';
+    for (char *c = text; *c != '\0'; c++)
+        if (*c == '\t') *c = ' ';
     snprintf(f->library, sizeof f->library, "%.100s, MPI %d.%d", text, major, minor);
     return 0;
 }
