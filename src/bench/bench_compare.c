@@ -416,7 +416,7 @@ kl_status kl_bench_compare(const kl_options *o, kl_err *err)
     }
     if (b->csv) KL_TRY(write_csv(b, err));
     if (b->json) KL_TRY(write_json(b, err));
-    if (b->plot) KL_TRY(kl_plot_run(write_script, b, b->plot, err));
+    if (b->plot) KL_TRY(kl_plot_run(write_script, b, "--plot", b->plot, err));
 out:
     if (b) close_all(b);
     kl_free(&b);

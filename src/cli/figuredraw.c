@@ -225,5 +225,5 @@ static void write_script(FILE *to, const void *self, const char *terminal)
 kl_status kl_figure_draw(const kl_figure *f, kl_figure_look look, const char *output, kl_err *err)
 {
     const page p = {f, look};
-    return kl_plot_run(write_script, &p, output, err);
+    return kl_plot_run(write_script, &p, "--output", output, err);
 }

@@ -189,7 +189,7 @@ kl_status kl_latticecli_show(const kl_options *o, kl_err *err)
     if (o->plot) {
         KL_TRY(kl_geometry_copy(lat, &g, err));
         const picture p = {lat, &g};
-        KL_TRY(kl_plot_run(draw, &p, output, err));
+        KL_TRY(kl_plot_run(draw, &p, "--output", output, err));
     }
     if (o->json) print_json(lat);
     else KL_TRY(print_text(lat, err));

@@ -102,7 +102,7 @@ kl_status kl_picture_plan(const kl_report_head *head, const kl_dmrg_plan *plan, 
     KL_TRY(kl_alloc(&s.place, plan->npair, KL_MEM_MISC, err));
     for (int i = 0; i < plan->npair; i++)
         for (int k = 0; k < plan->npair; k++) s.place[i] += plan->pair[k].at < plan->pair[i].at;
-    KL_TRY(kl_plot_run(draw_plan, &s, output, err));
+    KL_TRY(kl_plot_run(draw_plan, &s, "--plot", output, err));
 out:
     kl_free(&s.place);
     return st;
@@ -185,5 +185,5 @@ kl_status kl_picture_growth(const kl_report_head *head, int n, const kl_infinite
                             kl_err *err)
 {
     const growth_picture s = {head, n, row};
-    return kl_plot_run(draw_growth, &s, output, err);
+    return kl_plot_run(draw_growth, &s, "--plot", output, err);
 }

@@ -130,7 +130,8 @@ static int is_whole(int fd, const char *ending)
     return n >= length && memcmp(tail + n - length, ending, (size_t)length) == 0;
 }
 
-kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, kl_err *err)
+kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *option, const char *output,
+                      kl_err *err)
 {
     kl_status st = KL_OK;
     static const struct {
@@ -149,10 +150,10 @@ kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, 
     int status = 0;
     struct sigaction ignore = {.sa_handler = SIG_IGN}, former;
     if (kind == NFORMAT)
-        return kl_fail(err, KL_EINPUT, "--output: '%s' ends in no format; allowed: .svg .png .pdf", output);
+        return kl_fail(err, KL_EINPUT, "%s: '%s' ends in no format; allowed: .svg .png .pdf", option, output);
     const kl_status named = kl_atomic_open(output, &atomic, &why); /* gnuplot would not say why it cannot */
     if (named == KL_EIO)
-        return kl_fail(err, KL_EIO, "--output: %.300s cannot be written: %s", output, why.text);
+        return kl_fail(err, KL_EIO, "%s: %.300s cannot be written: %s", option, output, why.text);
     if (named != KL_OK) return kl_fail(err, named, "%s", why.text);
 
     sigaction(SIGPIPE, &ignore, &former); /* gnuplot may end before it has read all */

@@ -13,8 +13,9 @@ void kl_plot_page(FILE *to, const char *terminal, int pixels_x, int pixels_y);
 void kl_plot_sheet(FILE *to, const char *terminal, int pixels_x, int pixels_y, int dark);
 /* in double quotes; every byte that is not plain is written as a number */
 void kl_plot_quote(FILE *to, const char *text);
-/* output ends in .svg, .png or .pdf and appears as a whole or not at all. EABSENT: gnuplot is not
-   installed. */
-kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *output, kl_err *err) KL_MUST_CHECK;
+/* output, which messages call by its option, ends in .svg, .png or .pdf and appears as a whole or not at all.
+   EABSENT: gnuplot is not installed. */
+kl_status kl_plot_run(kl_plot_fn *script, const void *self, const char *option, const char *output,
+                      kl_err *err) KL_MUST_CHECK;
 
 #endif

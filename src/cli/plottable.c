@@ -239,7 +239,7 @@ kl_status kl_plottable_run(const char *path, const char *output, kl_err *err)
     KL_TRY(kl_infile_read(path, MOST_BYTES, &text, &n, err));
     if ((int64_t)strlen(text) != n) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds a zero byte", path));
     KL_TRY(read_table(&t, path, text, err));
-    KL_TRY(kl_plot_run(write_script, &t, output, err));
+    KL_TRY(kl_plot_run(write_script, &t, "--output", output, err));
 out:
     kl_free(&t.row);
     kl_free(&text);
