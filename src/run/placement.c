@@ -177,8 +177,10 @@ static kl_exec *open_with_room(kl_placement *p, int which, double need, int meas
         return NULL;
     }
     ex->most_bytes = p->device_memory;
-    const double room = (double)ex->vt.room(ex);
-    if (room >= need) return ex;
+    const int64_t bytes = ex->vt.room(ex);
+    const double room = (double)bytes;
+    /* Who does not know its room may be the host itself: no place for what the host cannot hold. */
+    if (room >= need && (measured || bytes < INT64_MAX)) return ex;
     snprintf(p->why, sizeof p->why, "host: %s would be ahead, but has %s of the %s that are needed",
              kl_tune_exec[which], kl_mem_text(room, a), kl_mem_text(need, b));
     kl_exec_close(&ex);
