@@ -93,7 +93,7 @@ do
     ok(status == 0 and out:find "%-%-exec auto: host: sweep %d+: host .* %(line %d+%)"
         and out:find "measured: dots %d+: host", "explain by the tune table", out)
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K explain heisenberg --sites 12 --charge Sz=0 --method ed"
-    ok(status == 0 and out:find "auto: host: some 100 products with H .* take host [%d.e-]+ s by the tune"
+    ok(status == 0 and out:find "auto: host: some 100 products with H .* take host [%d.e-]+ s.- by the tune"
         and out:find "measured: kron 4900: host", "explain --method ed by the tune table", out)
     local h2o = "KRONLAT_CACHE=$PWD/cache $K explain --method ci " .. absolute(arg[0]):match "^(.*)/cli/"
         .. "/data/h2o-631g-fc.fcidump"
