@@ -59,6 +59,19 @@ static void times_triangle(product *p, int a, int b, int c)
     over(p, (a + b + c) / 2 + 1);
 }
 
+/* front * sqrt(square) */
+static double times_root(product front, product square)
+{
+    int shift;
+    square.mantissa = frexp(square.mantissa, &shift);
+    square.exponent += shift;
+    if (square.exponent % 2 != 0) {
+        square.mantissa *= 2;
+        square.exponent--;
+    }
+    return ldexp(front.mantissa * sqrt(square.mantissa), front.exponent + square.exponent / 2);
+}
+
 static int smallest(int a, int b) { return a < b ? a : b; }
 static int largest(int a, int b) { return a > b ? a : b; }
 
@@ -77,7 +90,6 @@ double kl_wigner_6j(int a, int b, int c, int d, int e, int f)
         sum += term;
     }
     product front = {1, 0}, square = {1, 0};
-    int shift;
     times(&front, first + 1);
     for (int i = 0; i < 4; i++) over(&front, first - low[i]);
     for (int i = 0; i < 3; i++) over(&front, high[i] - first);
@@ -85,14 +97,7 @@ double kl_wigner_6j(int a, int b, int c, int d, int e, int f)
     times_triangle(&square, a, e, f);
     times_triangle(&square, d, b, f);
     times_triangle(&square, d, e, c);
-    square.mantissa = frexp(square.mantissa, &shift);
-    square.exponent += shift;
-    if (square.exponent % 2 != 0) {
-        square.mantissa *= 2;
-        square.exponent--;
-    }
-    const double size = front.mantissa * sqrt(square.mantissa);
-    return sign(first) * sum * ldexp(size, front.exponent + square.exponent / 2);
+    return sign(first) * sum * times_root(front, square);
 }
 
 double kl_wigner_9j(int a, int b, int c, int d, int e, int f, int g, int h, int i)
@@ -135,15 +140,8 @@ double kl_clebsch(int j1, int m1, int j2, int m2, int j, int m)
         times(&square, (j2 + way * m2) / 2);
         times(&square, (j + way * m) / 2);
     }
-    int shift;
-    square.mantissa = frexp(square.mantissa * (j + 1), &shift);
-    square.exponent += shift;
-    if (square.exponent % 2 != 0) {
-        square.mantissa *= 2;
-        square.exponent--;
-    }
-    const double size = front.mantissa * sqrt(square.mantissa);
-    return sign(first) * sum * ldexp(size, front.exponent + square.exponent / 2);
+    square.mantissa *= j + 1;
+    return sign(first) * sum * times_root(front, square);
 }
 
 double kl_couple(kl_leg a, kl_leg b, kl_leg whole)

@@ -20,13 +20,8 @@ local pipe = assert(io.popen(("ls -1 '%s'/docs/*.md"):format(root)))
 for path in pipe:lines() do documents[#documents + 1] = "docs/" .. path:match "[^/]+$" end
 pipe:close()
 
-local ntest, nfail = 0, 0
-local function report(name, faults)
-    ntest = ntest + 1
-    if #faults > 0 then nfail = nfail + 1 end
-    print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", ntest, name))
-    for _, fault in ipairs(faults) do print("# " .. fault) end
-end
+local tap = dofile((arg[0]:match "^(.*/)" or "./") .. "tap.lua")
+local report = tap.report
 
 -- A folder opens, too.
 local function exists(path)
@@ -145,5 +140,4 @@ for _, path in ipairs(sources) do
 end
 if #sources == 0 then faults[1] = "no source was found" end
 report("comments name sources that are there", faults)
-print("1.." .. ntest)
-os.exit(nfail == 0)
+tap.finish(0)

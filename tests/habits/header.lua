@@ -8,13 +8,8 @@ local file = assert(io.open(root .. "/include/kronlat.h"))
 local text = file:read "a"
 file:close()
 
-local ntest, nfail = 0, 0
-local function report(name, faults)
-    ntest = ntest + 1
-    if #faults > 0 then nfail = nfail + 1 end
-    print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", ntest, name))
-    for _, fault in ipairs(faults) do print("# " .. fault) end
-end
+local tap = dofile((arg[0]:match "^(.*/)" or "./") .. "tap.lua")
+local report = tap.report
 
 -- Handles, what the rules at the top of the header say of all functions, and where results go.
 local known = {}
@@ -95,5 +90,4 @@ report("the names are those of tests/lib/symbols.txt", (function()
     for name in pairs(listed) do faults[#faults + 1] = name .. " was not found in the header" end
     return faults
 end)())
-print("1.." .. ntest)
-os.exit(nfail == 0 and ntest > 1)
+tap.finish(2)

@@ -116,13 +116,8 @@ local function strip(text)
     return ctext.strip((text:gsub('_Pragma%s*%(%s*"([^"\n]*)"%s*%)', "#pragma %1")))
 end
 
-local ntest, nfail = 0, 0
-local function report(name, faults)
-    ntest = ntest + 1
-    if #faults > 0 then nfail = nfail + 1 end
-    print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", ntest, name))
-    for _, f in ipairs(faults) do print("# " .. f) end
-end
+local tap = dofile((arg[0]:match "^(.*/)" or "./") .. "tap.lua")
+local report = tap.report
 
 local function allowed(only, layer, file)
     for _, o in ipairs(only) do
@@ -216,5 +211,4 @@ for _, file in ipairs(list "src") do
     if file ~= "main.c" then strays[#strays + 1] = "src/" .. file .. " belongs in a folder" end
 end
 report("src holds main.c alone", strays)
-print("1.." .. ntest)
-os.exit(nfail == 0 and ntest > 0)
+tap.finish(1)

@@ -182,13 +182,9 @@ local function files()
     return all
 end
 
-local ntest, nfail, still = 0, 0, 0
-local function report(name, faults)
-    ntest = ntest + 1
-    if #faults > 0 then nfail = nfail + 1 end
-    print(("%s %d - %s"):format(#faults == 0 and "ok" or "not ok", ntest, name))
-    for _, f in ipairs(faults) do print("# " .. f) end
-end
+local tap = dofile((arg[0]:match "^(.*/)" or "./") .. "tap.lua")
+local report = tap.report
+local still = 0
 
 local seen = {}
 for _, path in ipairs(files()) do
@@ -212,5 +208,4 @@ for path in pairs(open) do
 end
 report("the exceptions are files", gone)
 print(("# %d exceptions are left"):format(still))
-print("1.." .. ntest)
-os.exit(nfail == 0 and ntest > 1)
+tap.finish(2)
