@@ -2,11 +2,19 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/placement.h"
 #include "base/mem.h"
+#include "comm/comm.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 int kl_placement_automatic(const kl_options *o) { return o->exec == NULL || strcmp(o->exec, "auto") == 0; }
+
+kl_device_choice kl_placement_device(const kl_options *o)
+{
+    const kl_comm *const c = kl_comm_world();
+    if (o->device >= 0) return (kl_device_choice){.number = (int)o->device};
+    return c != NULL ? (kl_device_choice){c->local, 1} : KL_ANY_DEVICE;
+}
 
 kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement **out, kl_err *err)
 {
@@ -18,8 +26,7 @@ kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement *
     p->host = host;
     p->from = INT64_MAX;
     p->device_memory = (int64_t)o->device_memory;
-    if (o->device >= 0) p->wanted = (kl_device_choice){.number = (int)o->device};
-    else p->wanted = KL_ANY_DEVICE;
+    p->wanted = kl_placement_device(o);
     if (kl_tune_read(NULL, &p->table, &reason) != KL_OK) {
         snprintf(p->why, sizeof p->why, "host: %.200s", reason.text);
         return KL_OK;
@@ -62,10 +69,15 @@ enum {
     CUDA = 2,
 };
 
+static kl_status open_kind(const kl_placement *p, int which, kl_exec **out, kl_err *err)
+{
+    return which == CUDA ? kl_exec_open_cuda(p->wanted, out, err)
+                         : kl_exec_open_offload(p->wanted, 0, out, err);
+}
+
 static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_err *err)
 {
-    kl_status st =
-        which == CUDA ? kl_exec_open_cuda(p->wanted, out, err) : kl_exec_open_offload(p->wanted, 0, out, err);
+    kl_status st = open_kind(p, which, out, err);
     if (st != KL_OK) return st;
     kl_exec *const device = *out;
     if (strcmp(device->where, p->table.where[which]) != 0) {
@@ -167,9 +179,8 @@ static kl_exec *open_with_room(kl_placement *p, int which, double need, int meas
     kl_err reason;
     kl_exec *ex = NULL;
     char a[32], b[32];
-    const kl_status st = measured        ? open_as_measured(p, which, &ex, &reason)
-                         : which == CUDA ? kl_exec_open_cuda(p->wanted, &ex, &reason)
-                                         : kl_exec_open_offload(p->wanted, 0, &ex, &reason);
+    const kl_status st =
+        measured ? open_as_measured(p, which, &ex, &reason) : open_kind(p, which, &ex, &reason);
     if (st != KL_OK) {
         snprintf(p->why, sizeof p->why,
                  "host: the tune table says %s, measured on '%.50s', and here is %.90s", kl_tune_exec[which],

@@ -37,6 +37,8 @@ typedef struct kl_placement {
 /* 1 when the options leave the choice to the program. */
 int kl_placement_automatic(const kl_options *o);
 
+/* The device of --device, or of this rank. */
+kl_device_choice kl_placement_device(const kl_options *o);
 /* Reads the tune table, where there is one; opens nothing. */
 kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement **out,
                               kl_err *err) KL_MUST_CHECK;

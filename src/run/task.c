@@ -28,13 +28,6 @@ int kl_task_threads(const kl_options *o)
     return cpus > sharing ? cpus / sharing : 1;
 }
 
-kl_device_choice kl_task_device(const kl_options *o)
-{
-    const kl_comm *const c = kl_comm_world();
-    if (o->device >= 0) return (kl_device_choice){.number = (int)o->device};
-    return c != NULL ? (kl_device_choice){c->local, 1} : KL_ANY_DEVICE;
-}
-
 /* All ranks work on one problem, so all have read the same. Exact diagonalization spreads its vectors; DMRG
    divides lists on whole ones. */
 static kl_status join_ranks(const kl_options *o, kl_exec *ex, kl_err *err)
@@ -134,8 +127,8 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
         else *out = host, host = NULL;
         goto out;
     }
-    if (cuda) KL_TRY(kl_exec_open_cuda(kl_task_device(o), &device, err));
-    else KL_TRY(kl_exec_open_offload(kl_task_device(o), 0, &device, err));
+    if (cuda) KL_TRY(kl_exec_open_cuda(kl_placement_device(o), &device, err));
+    else KL_TRY(kl_exec_open_offload(kl_placement_device(o), 0, &device, err));
     device->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
     device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
@@ -545,7 +538,7 @@ static int has_small_sectors(const kl_task *t)
 {
     enum {
         STATES = 250, /* in all, for each irrep */
-        USUAL = 1000  /* where options say no m */
+        USUAL = 1000 /* where options say no m */
     };
     const kl_options *const o = t->o;
     int64_t m = o->m > 0 ? o->m : USUAL;

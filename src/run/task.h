@@ -98,7 +98,5 @@ kl_status kl_task_settle(kl_task *t, kl_err *err) KL_MUST_CHECK;
 
 /* --threads, else the processors that this process may use. */
 int kl_task_threads(const kl_options *o);
-/* That of --device, or of this rank. */
-kl_device_choice kl_task_device(const kl_options *o);
 
 #endif
