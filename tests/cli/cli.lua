@@ -164,7 +164,8 @@ do
         and out:find "\nci h2o%-sto3g%.fcidump\n  auto [%d.]+ s %([%d.]+ to [%d.]+%), host [%d.]+ s"
         and out:find "auto within 5 %% of the best single choice in [012] of 2 runs", "bench auto", out)
     status, _, said = run "bench auto --only nowhere"
-    ok(status == 2 and said:find "%-%-only: 'nowhere' is in none of the runs", "bench auto, no such run", said)
+    ok(status == 2 and said:find "%-%-only: 'nowhere' is in none of the runs",
+        "bench auto, no such run", said)
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
     shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
