@@ -95,7 +95,7 @@ static kl_status add_bonds(kronlat_result *r, const kl_geometry *g, kl_err *err)
     KL_TRY(kl_alloc(&v, 2 * g->nbond, KL_MEM_WORK, err));
     for (int64_t b = 0; b < 2 * g->nbond; b++) v[b] = g->bond[b / 2][b % 2];
     KL_TRY(add(r, "bond/sites", 2, g->nbond, 2, v, err));
-    KL_TRY(add(r, "bond/vector", 2, g->nbond, 2, &g->way[0][0], err));
+    KL_TRY(add(r, "bond/vector", 2, g->nbond, 2, &g->vector[0][0], err));
     KL_TRY(add(r, "bond/length", 1, g->nbond, 0, g->length, err));
     for (int c = 0; c < g->nclass; c++) {
         for (int64_t b = 0; b < g->nbond; b++) v[b] = kl_geometry_is(g, b, g->classes[c]);
