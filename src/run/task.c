@@ -54,8 +54,8 @@ out:
     return st;
 }
 
-/* Of --exec auto, for what is not asked anew sweep by sweep: where its products are done first, or a sweep of
-   so many states runs. *host NULL on return: it is *out. */
+/* The choice of --exec auto for runs that are not asked again before each sweep: the executor that is done
+   first with their products, or with a sweep of their number of states. *host NULL on return: it is *out. */
 static kl_status choose_exec(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec **host,
                              kl_exec **out, kl_err *err)
 {
