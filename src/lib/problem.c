@@ -513,8 +513,8 @@ kl_status kl_problem_system(kronlat_problem *p, kl_task **t, kl_err *err)
     kl_result *none = NULL;
     kl_task_given given = given_by(p);
     given.no_run = 1;
-    if (p->model == NULL) return kl_fail(err, KL_EINPUT, "the problem is a molecule, and has no lattice");
     if (p->scene == NULL || p->scene->t == NULL) {
+        if (p->model == NULL) return kl_fail(err, KL_EINPUT, "the problem is a molecule, and has no lattice");
         kl_scene_release(&p->scene);
         KL_TRY(kl_problem_options(p, KL_CMD_ED, &o, err));
         KL_TRY(kl_task_create_given(o, &given, &made, err));
