@@ -65,7 +65,7 @@ enum {
 /* of that weight: what sweeps for the state leave out; and of its root: their residual over the gap */
 #define CLOSING_DISCARD 0.1
 #define CLOSING_RESIDUAL 0.1
-/* of the wanted accuracy: its residual at bonds beside the middle */
+/* of the wanted accuracy: its residual at bonds next to the middle */
 #define EXACT_RESIDUAL 1.0
 /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe
    cannot tell how close */

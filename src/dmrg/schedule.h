@@ -13,7 +13,7 @@ typedef struct kl_schedule {
     int nsite;
     double sector;    /* states of the sector */
     int whole;        /* 1: the sector is small enough to be solved as a whole at the middle bond */
-    int block;        /* states of the larger block beside the middle bond when none is left out */
+    int block;        /* states of the larger block next to the middle bond when none is left out */
     int m_start;      /* states of the saved state that the run began from; 0: it began afresh */
 } kl_schedule;
 
