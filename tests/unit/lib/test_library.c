@@ -372,7 +372,7 @@ static void check_operator(kronlat_problem *p, int64_t dimension)
     kronlat_result_destroy(r);
 }
 
-/* The total spin: measured, written and read, with the states of Sz named, and as a start of a run with Sz. */
+/* The total spin: measured, written and read, with the states of Sz named; the start of a run with Sz. */
 static void test_spin(void **state)
 {
     (void)state;
