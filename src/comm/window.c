@@ -65,6 +65,7 @@ kl_status kl_window_open(kl_exec *ex, int64_t n, kl_window **out, kl_err *err)
     for (int r = 0; r < size && good; r++)
         if (r != me) good = ex->peers->reach(ex, all + (size_t)r * KL_PEER_NAME, &w->there[r], &why) == KL_OK;
     if (kl_comm_most(ex->ranks->comm, !good) || !try_out(w, &why)) goto none;
+    kl_ranks_say_where(ex, ", into others' memory");
     *out = w;
     w = NULL;
     goto out;
