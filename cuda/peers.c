@@ -1,5 +1,5 @@
-/* Memory that devices of other processes write into: see peers.h. By the driver's handles for other processes,
-   copies on a stream of their own, and writes and waits that streams do by themselves.
+/* Memory that devices of other processes write into: see peers.h. By the driver's handles for other
+   processes, copies on a stream of their own, and writes and waits that streams do by themselves.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 

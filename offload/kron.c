@@ -149,15 +149,15 @@ static void apply_right(const kl_devkron *p, const double *x, double *y)
     if (p->plain_right == 2) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
         kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2,
-                      0, NULL, SHARED, x, y, NULL);
+                      NULL, SHARED, x, y);
     } else if (p->plain_right) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
         kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1,
-                      0, NULL, SHARED, x, y, NULL);
+                      NULL, SHARED, x, y);
     } else {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
         kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip,
-                      item[kl_block_number()].group, kl_block_size(), 0, 0, NULL, SHARED, x, y, NULL);
+                      item[kl_block_number()].group, kl_block_size(), 0, NULL, SHARED, x, y);
     }
 }
 

@@ -40,23 +40,22 @@ static __global__ void __launch_bounds__(right_threads<PLAIN>, 1)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, 0, NULL,
-                  memory, x, y, NULL);
+    kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, NULL, memory,
+                  x, y);
 }
 
 /* The same of a product in parts; items from a strip on, whose first left state is that of others.x. */
 template <int PLAIN>
 static __global__ void __launch_bounds__(beyond_threads, 1)
     beyond(const __grid_constant__ kl_devkron_block only, const kl_devkron_item *__restrict__ item,
-           const __grid_constant__ kl_kron_others others, const double *__restrict__ x, double *y,
-           double *partial)
+           const __grid_constant__ kl_kron_others others, const double *__restrict__ x, double *y)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
     kl_kron_others mine = others;
     mine.x += (uint64_t)(it.strip - item[0].strip) * (LANES * LANES);
-    kl_kron_right(&only, it.strip, it.group, kl_block_size(), PLAIN, 1, &mine, memory, x, y,
-                  partial + blockIdx.x);
+    mine.partial += blockIdx.x;
+    kl_kron_right(&only, it.strip, it.group, kl_block_size(), PLAIN, &mine, memory, x, y);
 }
 
 static __global__ void __launch_bounds__(SUM_TEAM)
@@ -262,18 +261,17 @@ extern "C" kl_status kl_cuda_kron_beyond(kl_exec *ex, const kl_kron *k, const kl
     const int64_t per = p->only.right.ngroup, from = b->first / LANES * per,
                   to = (b->last + LANES - 1) / LANES * per;
     const kl_kron_others others = {kl_device(b->x), (uint32_t)((b->last - b->first) * LANES),
-                                   (uint32_t)p->only.ntile};
+                                   (uint32_t)p->only.ntile, p->partial + p->nleft + from};
     const unsigned n = (unsigned)(to - from);
     const int team = beyond_threads / kl_kron_right_teams(p->right_room);
     const size_t bytes = (size_t)kl_kron_right_bytes(p);
     const kl_devkron_item *const item = p->right + from;
-    double *const partial = p->partial + p->nleft + from;
     const cudaStream_t st = self->stream;
     if (!aligned(xp, yp, b->x)) return unaligned(self, err);
     if (n == 0) return KL_OK;
-    if (p->plain_right == 2) beyond<2><<<n, team, bytes, st>>>(p->only, item, others, x, y, partial);
-    else if (p->plain_right) beyond<1><<<n, team, bytes, st>>>(p->only, item, others, x, y, partial);
-    else beyond<0><<<n, team, bytes, st>>>(p->only, item, others, x, y, partial);
+    if (p->plain_right == 2) beyond<2><<<n, team, bytes, st>>>(p->only, item, others, x, y);
+    else if (p->plain_right) beyond<1><<<n, team, bytes, st>>>(p->only, item, others, x, y);
+    else beyond<0><<<n, team, bytes, st>>>(p->only, item, others, x, y);
     return kl_cuda_check(self, "a product with H", err);
 }
 

@@ -352,6 +352,7 @@ KL_DEV void kl_kron_right_near(double *acc, uint32_t w, uint32_t at, int unit, c
 typedef struct kl_kron_others {
     const double *x; /* of the strip's first left state */
     uint32_t stride, tile;
+    double *partial; /* where the item's part of x times what it makes of x goes */
 } kl_kron_others;
 
 /* Far entries of a row, a slot at a time: its values and the word of the next pair are in flight while
@@ -591,10 +592,9 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
 }
 
 /* memory: KL_KRON_HEAD numbers, the group's tiles of 8 states with 8 left states each, and one that holds 0.
-   plain: as in kl_devkron. beyond: as above, and *partial: the item's part of x times what it makes of x. */
+   plain: as in kl_devkron. others not NULL: beyond, as above. */
 KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t group, int team, int plain,
-                          int beyond, const kl_kron_others *others, double *memory, const double *x,
-                          double *y, double *partial)
+                          const kl_kron_others *others, double *memory, const double *x, double *y)
 {
     enum {
         LANES = KL_KRON_LANES,
@@ -602,7 +602,7 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     };
     uint64_t *const bar = (uint64_t *)memory;
     double *const s = memory + KL_KRON_HEAD;
-    const int me = kl_in_block();
+    const int me = kl_in_block(), beyond = others != 0;
     const uint32_t g0 = b->right.group[group];
     const int n = (int)(b->right.group[group + 1] - g0), ntile = (n + LANES - 1) / LANES;
     const int64_t l0 = strip * LANES, stride = b->nl * LANES;
@@ -637,7 +637,7 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     kl_block_sync();
     if (me != 0) return;
     for (int w = 1; w < team / 32; w++) dot += part[w];
-    *partial = dot;
+    *others->partial = dot;
 }
 
 /* ---------------------------------------------------------------- the sum of what items found */

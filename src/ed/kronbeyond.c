@@ -4,10 +4,10 @@
    2. y = (diagonal + a (x) 1) x on the rank's own tiles,
    3. and, for each chunk that has come, y += (1 (x) b) x.
 
-   Where the devices reach each other's memory (window.h), their copy engines write tiles where the others read
-   them, as rows of a matrix, and say so by a count; a chunk has one of two places in turn, which is free when
-   its reader says so, again by a count. Nobody packs and no host waits. Elsewhere tiles are packed and sent.
-   SPDX-License-Identifier: Apache-2.0 */
+   Where the devices reach each other's memory (window.h), their copy engines write tiles where the others
+   read them, as rows of a matrix, and say so by a count; a chunk has one of two places in turn, which is
+   free when its reader says so, again by a count. Nobody packs and no host waits. Elsewhere tiles are packed
+   and sent. SPDX-License-Identifier: Apache-2.0 */
 #include "ed/kronbeyond.h"
 
 #include <string.h>
@@ -48,16 +48,16 @@ struct kl_kronbeyond {
     int64_t *take_at; /* [nchunk][ranks + 1] in the buffer */
     kl_dptr send[TURN], others[TURN];
     kl_ranks_part *part;
-    /* or memory of each other: counts of what has come from each rank, of what each rank has read, then places
-       of chunks */
+    /* or memory of each other: counts of what has come from each rank, of what each rank has read, then
+       places of chunks */
     kl_window *window;
     uint32_t count;
 };
 
 /* ---------------------------------------------------------------- who reads what */
 
-/* Tiles that rank r reads of others, as runs of rank q's: into to[nrun], where not NULL; the tiles one by one
-   into list, where not NULL. */
+/* Tiles that rank r reads of others, as runs of rank q's: into to[nrun], where not NULL; the tiles one by
+   one into list, where not NULL. */
 static void collect(const kl_kronborder *tile, int64_t ntile, int q, const char *wanted, int64_t *place,
                     run *to, int64_t *nrun, int64_t *list)
 {

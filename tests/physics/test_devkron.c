@@ -143,10 +143,11 @@ typedef struct team {
 static void right_thread(void *arg)
 {
     team *const t = arg;
-    double part = 0.0;
+    double part = 0.0; /* one thread is told */
+    kl_kron_others mine = {0};
+    if (t->others) mine = *t->others, mine.partial = &part;
     kl_kron_right(&t->p->block[t->item.block], t->item.strip, t->item.group, RIGHT_TEAM,
-                  t->plain ? t->p->plain_right : 0, t->others != NULL, t->others, t->memory, t->x, t->y,
-                  &part);
+                  t->plain ? t->p->plain_right : 0, t->others ? &mine : NULL, t->memory, t->x, t->y);
     t->sum += part;
 }
 
@@ -230,7 +231,7 @@ static double run_parts(const kl_kron *k, int64_t low, int64_t high, const kl_de
             const int64_t l = (int64_t)p->right[i].strip * LANES;
             if (l < first || l >= last) continue;
             const kl_kron_others there = {others + (l - first) * LANES, (uint32_t)((last - first) * LANES),
-                                          (uint32_t)(high - low)};
+                                          (uint32_t)(high - low), NULL};
             t.item = p->right[i];
             t.others = &there;
             memset(memory, 0xff, (size_t)warps.bytes);
