@@ -50,7 +50,7 @@ typedef struct kl_cuda_host {
     kl_status (*devbatch_dry)(const kl_batch *b, const kl_tile_plan_opts *o, int64_t has, const char *kernel,
                               kl_batch_plan *out, kl_err *err);
     void (*devbatch_choice)(const kl_batch_plan *plan, const char *lead, kl_choice *c);
-    void (*devbatch_transfer)(kl_choice *c);
+    int (*devbatch_common)(const kl_call *call, kl_choice *c);
     kl_status (*spdev_prepare)(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err);
     void (*spdev_release)(kl_exec *ex, kl_spmv *s);
     kl_status (*spdev_ready)(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv, kl_err *err);

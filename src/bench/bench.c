@@ -336,7 +336,7 @@ static kl_status bench_hx(kl_options *o, kl_err *err)
     t->dmrg.nsweep = n;
     t->dmrg.sweep = sweeps;
     t->dmrg.max_apply = 3;
-    t->dmrg.sites = KL_SITES_TWO; /* what the strategies put together in their ways */
+    t->dmrg.sites = KL_SITES_TWO; /* what each strategy puts together */
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &mon, &state, &res, err));
     const double ceiling = measured_dgemm();
     printf("dgemm n=512, one thread: %.1f GFLOP/s\n", ceiling);

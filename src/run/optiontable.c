@@ -103,6 +103,8 @@ const kl_option_row kl_option_table[] = {
           "some, and marks the lowest energy"),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
+    NAMED("charge", 0, "S=VALUE", SYSTEM, INTEGRALS, charge, "S=VALUE",
+          "total spin of the state, 0, 1/2, 1, ...: runs in its multiplets, of restricted orbitals (Sz alone)"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
          "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
     NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 1000000, "the N lowest states (1)"),

@@ -203,6 +203,13 @@ static void test_dmrg(void **state)
     good(kronlat_result_array(r, "local/Sz", &rank, shape, &data, error));
     for (int i = 0; i < 16; i++) assert_true(fabs(data[i]) < 1e-6);
     bad(kronlat_result_measure(r, "corr(Sz)", error), "takes 2");
+    bad(kronlat_result_measure(r, "string(Sz,Sz,Sz)\ncorr(Sz)", error), "takes 2");
+    assert_int_equal(kronlat_result_array(r, "string/Sz,Sz,Sz", NULL, NULL, NULL, error), KRONLAT_BAD_INPUT);
+    good(kronlat_result_measure(r, "entropy\ncorr(Sp,Sm)", error));
+    good(kronlat_result_array(r, "entropy", &rank, shape, &data, error));
+    assert_true(rank == 1 && shape[0] == 15 && fabs(data[0] - log(2)) < 1e-9);
+    good(kronlat_result_array(r, "correlation/Sp,Sm", &rank, shape, &data, error));
+    assert_true(rank == 2 && fabs(data[0] - 0.5) < 1e-6);
     bad(kronlat_result_array(r, "local/nothing", NULL, NULL, NULL, error), "local/nothing");
     int seen = 0;
     for (int i = 0; i < kronlat_result_count(r); i++)
