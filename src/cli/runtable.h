@@ -5,8 +5,8 @@
 #include "run/task.h"
 #include "cli/report.h"
 
-/* A row: energies, errors and a value for each --measure that is a number, one for each site or bond (then their
-   mean), or the entropy (of the middle cut). output "" for none. */
+/* A row: energies, errors and a value for each --measure that is a number, one for each site or bond (then
+   their mean), or the entropy (of the middle cut). output "" for none. */
 kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char *label, const char *output);
 
 /* Where --csv is given: the file of the rows so far, a line each; the names in their labels are columns. */

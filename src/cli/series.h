@@ -1,5 +1,5 @@
-/* Runs that know nothing of each other, one after the other, each with its file: along the number of sites, of
-   exact diagonalization along a parameter, and one for each sector where --output is a pattern.
+/* Runs that know nothing of each other, one after the other, each with its file: along the number of sites,
+   of exact diagonalization along a parameter, and one for each sector where --output is a pattern.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SERIES_H
 #define KL_SERIES_H
@@ -21,8 +21,8 @@ typedef struct kl_series_method {
 /* 1: what o asks for is such a series. */
 int kl_series_is(const kl_options *o);
 
-/* Runs them and prints their table. A file that holds the very same run, finished, is taken as it is; begun, it
-   goes on. *stopped 1: somebody asked to stop. */
+/* Runs them and prints their table. A file that holds the very same run, finished, is taken as it is; begun,
+   it goes on. *stopped 1: somebody asked to stop. */
 kl_status kl_series_run(kl_options *o, const kl_series_method *method, int *stopped,
                         kl_err *err) KL_MUST_CHECK;
 

@@ -84,7 +84,8 @@ do
     end
     local tilted = document "ed heisenberg --sites 8 -p h=0.1 --charge scan"
     ok(near(tilted.runs[1].energy - tilted.runs[9].energy, 0.8, 1e-12)
-        or near(tilted.runs[9].energy - tilted.runs[1].energy, 0.8, 1e-12), "a field: none", tilted.runs[1].energy)
+        or near(tilted.runs[9].energy - tilted.runs[1].energy, 0.8, 1e-12), "a field: none",
+        tilted.runs[1].energy)
     local electrons = document "ed hubbard --sites 3 -p U=4 --charge scan --solver full"
     local by = {}
     for _, one in ipairs(electrons.runs or {}) do by[one.label] = one.energy end
@@ -104,8 +105,8 @@ do
         ok(near(one.energy, n * one.measured["bond(nn)"], 1e-9), "its energy by bonds, " .. one.label)
     end
     local table_ = kit.slurp(kit.at "r.csv")
-    ok(table_:find "^sites,Sz,energy,error,m,discarded,bond%(nn%),file\n4,0,%-" and select(2, table_:gsub("\n", "")) == 7,
-        "its table", table_)
+    ok(table_:find "^sites,Sz,energy,error,m,discarded,bond%(nn%),file\n4,0,%-"
+        and select(2, table_:gsub("\n", "")) == 7, "its table", table_)
     local again, note = document(line)
     ok(select(2, note:gsub("taken from", "")) == 6 and again.runs[6].energy == doc.runs[6].energy,
         "the same command takes them", note)
@@ -114,18 +115,19 @@ do
     ok(select(2, note:gsub("taken from", "")) == 5, "and makes what is missing", note)
     _, note = document(line .. " --accuracy 1e-12")
     ok(not note:find "taken from", "other options are another run", note)
-    local exact = document "ed hubbard --sites 4 --charge N_up=sites/2 --charge N_dn=2 --sweep-parameter U=0:8:4 --measure docc"
-    local swept = document
-        "dmrg hubbard --sites 4 --charge N_up=2 --charge N_dn=sites/2 --sweep-parameter U=0:8:4 --measure docc -o 'u{U}.h5'"
+    local along = " hubbard --sites 4 --charge N_up=sites/2 --charge N_dn=2 --sweep-parameter U=0:8:4 "
+        .. "--measure docc"
+    local exact, swept = document("ed" .. along), document("dmrg" .. along .. " -o 'u{U}.h5'")
     for i, one in ipairs(exact.runs or {}) do
         local other = (swept.runs or {})[i] or { measured = {} }
         ok(near(one.energy, other.energy, 1e-8) and near(one.measured.docc, other.measured.docc, 1e-6)
-            and other.output == "u" .. 4 * (i - 1) .. ".h5", "ed and dmrg along U, " .. one.label, other.energy)
+            and other.output == "u" .. 4 * (i - 1) .. ".h5", "ed and dmrg along U, " .. one.label,
+            other.energy)
     end
     local f = assert(io.open(kit.at "job.lua", "w"))
-    f:write [[return { { command = "ed", model = "heisenberg", lattice = { "ring:6", "ladder:3x2" }, charge = "Sz=0",
-        output = "j{lattice}.h5" }, { model = "heisenberg", sites = { 4, 6 }, m = { 8, 16 }, charge = "Sz=0",
-        output = "j{sites}-{m}.h5" } }]]
+    f:write [[return { { command = "ed", model = "heisenberg", lattice = { "ring:6", "ladder:3x2" },
+        charge = "Sz=0", output = "j{lattice}.h5" }, { model = "heisenberg", sites = { 4, 6 }, m = { 8, 16 },
+        charge = "Sz=0", output = "j{sites}-{m}.h5" } }]]
     f:close()
     local status, out = run "run job.lua"
     ok(status == 0 and select(2, out:gsub("\nlattice ", "")) == 6, "a job of several runs and lists", out)

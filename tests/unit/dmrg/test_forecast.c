@@ -27,8 +27,8 @@ static void test_geometric(void **state)
     expect_eq(kl_forecast_make(row, 4, 0.1, &f), 0);
 }
 
-/* A 4x4 Hubbard cylinder, U = 8, half filling, to 1e-3: it ended with 1648 states, 61 s after the eighth sweep
-   (two busy cores, 2026-11-25). */
+/* A 4x4 Hubbard cylinder, U = 8, half filling, to 1e-3: it ended with 1648 states, 61 s after the eighth
+   sweep (two busy cores, 2026-11-25). */
 static void test_seen(void **state)
 {
     static const struct {
