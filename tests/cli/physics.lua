@@ -152,6 +152,62 @@ do
     ok(err:find "about %d+ more sweeps?, to m = %d+: %d", "a forecast", err)
 end
 
+-- Density matrices of a few sites, mutual information, energies by bond: by dmrg and ed, and by what they are of.
+do
+    local line = " hubbard --sites 3 -p U=3 --charge N_up=2 --charge N_dn=1 --measure mutual"
+    for _, sites in ipairs { "0,2", "2,0", "1", "0,1,2" } do
+        line = line .. " --measure 'density(" .. sites .. ")'"
+    end
+    line = line .. [[ --measure 'energies(nn)' --measure 'connected("nn",n_up(i)*n_dn(j),n_up(i)*n_dn(j))']]
+        .. [[ --measure 'connected("nn",cdag_up(i)*c_up(j),hc)' --measure 'bond(nn,n_up(i)*n_dn(j))']]
+        .. [[ --measure 'corr("nn",n_up(i)*n_dn(j),n_up(i)*n_dn(j))' --measure entropy]]
+    local exact, err = document("ed" .. line)
+    local doc, why = document("dmrg" .. line .. " -o p.h5")
+    local e, d = exact.measurements or {}, doc.measurements or {}
+    local n, worst = 0, 0
+    for name, one in pairs(e) do
+        if name ~= "entropy" and d[name] and type(one.value[1]) == "table" then
+            n = n + 1
+            for i, row in ipairs(one.value) do
+                for k, x in ipairs(row) do worst = math.max(worst, math.abs(x - d[name].value[i][k])) end
+            end
+        end
+    end
+    ok(n >= 7 and worst < 1e-7, "they are the same by dmrg and ed", n, worst, err, why)
+    local function moments(m)
+        local trace, square = 0, 0
+        for i, row in ipairs(m.value) do
+            trace = trace + row[i]
+            for k in ipairs(row) do square = square + row[k] * m.value[k][i] end
+        end
+        return trace, square
+    end
+    local _, one = moments(e["density/1"])
+    for name, purity in pairs { ["0,2"] = one, ["2,0"] = one, ["0,1,2"] = 1 } do
+        local trace, square = moments(e["density/" .. name])
+        ok(near(trace, 1, 1e-10) and near(square, purity, 1e-10), "purity of sites " .. name, square, purity)
+    end
+    local m = e.mutual.value -- of a pure state S_02 = S_1
+    ok(near(m[1][3], m[1][1] + m[3][3] - m[2][2], 1e-9), "mutual information of a pure state", m[1][3])
+    local entropy = d.entropy.value
+    ok(near(entropy[1], m[1][1], 1e-8), "entropy of the first site", entropy[1], m[1][1])
+    local text = "nn,n_up(i)*n_dn(j)"
+    local x, plain, less = e["bond/" .. text].value, e["bondcorr/" .. text .. ",n_up(i)*n_dn(j)"].value,
+        e["bondconnected/" .. text .. ",n_up(i)*n_dn(j)"].value
+    ok(near(less[1][2], plain[1][2] - x[1] * x[2], 1e-12), "connected correlations of bonds", less[1][2])
+    local chain = document "dmrg heisenberg --lattice kagome:YC4x2 --charge Sz=0 --measure 'energies(nn)' -o n.h5"
+    local sum = 0
+    for _, v in ipairs(chain.measurements["energies/nn"].value) do sum = sum + v end
+    ok(near(sum, chain.energy, 1e-7), "energies of bonds make the energy", sum, chain.energy)
+    for what, words in pairs {
+        ["density(0,0)"] = "twice", ["density(0,9)"] = "not on lattice", ["density(0,1,2,3)"] = "64 states",
+        ["energies(rung)"] = "no bonds of class", ["energies(nn,Sz(i))"] = "bond(CLASS,X)",
+    } do
+        kit.refused("ed hubbard --sites 4 --charge N_up=2 --charge N_dn=2 --measure '" .. what .. "'", words)
+    end
+    kit.refused("dmrg heisenberg --sites 4 --charge S=0 --measure 'energies(nn)' -o none", "by bond")
+end
+
 -- Operators on bonds: the same by dmrg and ed; sums of them are energies, and their squares.
 do
     local pair = "cdag_up(i)*cdag_dn(j)+cdag_up(j)*cdag_dn(i)"
