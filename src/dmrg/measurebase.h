@@ -17,6 +17,21 @@ struct kl_measure {
 /* States beyond site p that go with sector k of its left isometry. */
 int kl_measure_beyond(const kl_canonical *c, int p, int k);
 
+/* (*kept)[sector of the enlarged block of site p] = the one of its left isometry, -1: none. */
+kl_status kl_measure_kept(const kl_measure *m, int p, int **kept, kl_err *err) KL_MUST_CHECK;
+/* The part of the dual of an operator at site p that one element of it makes in sector k of the isometry:
+   coef times the centre tensor with itself, into `to`. */
+kl_rec kl_measure_trace(const kl_measure *m, int p, int k, const kl_elem *el, int64_t to, double coef);
+
+/* The same as kl_measure_local, ..._populations, ..._pairs and ..._product in a state of the total spin. */
+kl_status kl_measurespin_local(const kl_measure *m, const kl_siteop *a, double *value,
+                               kl_err *err) KL_MUST_CHECK;
+kl_status kl_measurespin_populations(const kl_measure *m, int d, double *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_measurespin_pairs(const kl_measure *m, const kl_siteop *a, const kl_siteop *between,
+                               const kl_siteop *b, int connected, double *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_measurespin_product(const kl_measure *m, int n, const int *site, const kl_siteop *const *op,
+                                 const kl_siteop *between, double *value, kl_err *err) KL_MUST_CHECK;
+
 /* An operator of one charge shift in a basis: sector i is mapped to sector dst[i]. */
 typedef struct kl_opshape {
     kl_qn shift;
