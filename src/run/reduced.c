@@ -1,5 +1,5 @@
-/* See reduced.h. |b><a| of several sites is the product of |b_k><a_k| in their order, with a sign where an odd
-   one passes an odd state.
+/* See reduced.h. |b><a| of several sites is the product of |b_k><a_k| in their order, with a sign where an
+   odd one passes an odd state.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/reduced.h"
 

@@ -1,5 +1,5 @@
-/* Reduced density matrices of a few sites, and the mutual information of all pairs, from expectation values of
-   products of matrix units. Measures nothing itself: who can, by whatever method, is asked.
+/* Reduced density matrices of a few sites, and the mutual information of all pairs, from expectation values
+   of products of matrix units. Measures nothing itself: who can, by whatever method, is asked.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_REDUCED_H
 #define KL_REDUCED_H
@@ -21,8 +21,8 @@ typedef struct kl_reduced_source {
 /* States of these sites together. */
 double kl_reduced_states(const kl_terms *sites, const kl_lattice *lat, int n, const int *site);
 
-/* rho[states][states], of the product states of the sites in the order given, the last one fastest. sites: what
-   the positions of the lattice are. */
+/* rho[states][states], of the product states of the sites in the order given, the last one fastest. sites:
+   what the positions of the lattice are. */
 kl_status kl_reduced_density(const kl_terms *sites, const kl_lattice *lat, int n, const int *site,
                              const kl_reduced_source *source, double *rho, kl_err *err) KL_MUST_CHECK;
 

@@ -152,7 +152,7 @@ do
     ok(err:find "about %d+ more sweeps?, to m = %d+: %d", "a forecast", err)
 end
 
--- Density matrices of a few sites, mutual information, energies by bond: by dmrg and ed, and by what they are of.
+-- Density matrices of a few sites, mutual information, energies by bond: by dmrg and ed.
 do
     local line = " hubbard --sites 3 -p U=3 --charge N_up=2 --charge N_dn=1 --measure mutual"
     for _, sites in ipairs { "0,2", "2,0", "1", "0,1,2" } do
@@ -206,6 +206,12 @@ do
         kit.refused("ed hubbard --sites 4 --charge N_up=2 --charge N_dn=2 --measure '" .. what .. "'", words)
     end
     kit.refused("dmrg heisenberg --sites 4 --charge S=0 --measure 'energies(nn)' -o none", "by bond")
+    for _, charge in ipairs { "S", "Sz" } do
+        local pair = document("dmrg heisenberg --sites 2 --measure mutual --measure 'density(0,1)' -o none --charge "
+            .. charge .. "=0").measurements
+        ok(near(pair.mutual.value[1][2], 2 * math.log(2), 1e-9) and near(pair["density/0,1"].value[2][3], -0.5, 1e-9),
+            "a singlet, by " .. charge, pair.mutual.value[1][2])
+    end
 end
 
 -- Operators on bonds: the same by dmrg and ed; sums of them are energies, and their squares.
