@@ -209,8 +209,8 @@ do
     for _, charge in ipairs { "S", "Sz" } do
         local pair = document("dmrg heisenberg --sites 2 --measure mutual --measure 'density(0,1)' -o none --charge "
             .. charge .. "=0").measurements
-        ok(near(pair.mutual.value[1][2], 2 * math.log(2), 1e-9) and near(pair["density/0,1"].value[2][3], -0.5, 1e-9),
-            "a singlet, by " .. charge, pair.mutual.value[1][2])
+        ok(near(pair.mutual.value[1][2], 2 * math.log(2), 1e-9)
+            and near(pair["density/0,1"].value[2][3], -0.5, 1e-9), "a singlet, by " .. charge)
     end
 end
 
