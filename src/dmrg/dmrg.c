@@ -568,7 +568,7 @@ kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err
     kl_reach r;
     const kl_status st = kl_reach_create(terms->model, terms->type, 0, terms->nsite, 0, &r, err);
     if (st != KL_OK) return st;
-    kl_free(&r.log_ways);
+    kl_free(&r.log_count);
     *out = r.q;
     *n = r.n;
     return KL_OK;

@@ -321,6 +321,42 @@ static void drop_carried(const kl_measure *m, carried *c)
     c->n = 0;
 }
 
+int64_t kl_measure_push_carry(kl_batch *b, const kl_carry *c)
+{
+    const int is_identity = c->op < 0;
+    if (!is_identity)
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                     .at_a = KL_AT_X,
+                                     .at_b = KL_AT_LEFT,
+                                     .at_c = KL_AT_WORK,
+                                     .m = c->row_rows,
+                                     .n = c->col_dim,
+                                     .k = c->col_rows,
+                                     .lda = c->row_rows,
+                                     .ldb = c->cols,
+                                     .ldc = c->row_rows,
+                                     .a = c->op,
+                                     .b = c->col,
+                                     .alpha = 1};
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .ta = 1,
+                                 .beta = 1,
+                                 .at_a = KL_AT_LEFT,
+                                 .at_b = is_identity ? KL_AT_LEFT : KL_AT_WORK,
+                                 .at_c = KL_AT_Y,
+                                 .m = c->row_dim,
+                                 .n = c->col_dim,
+                                 .k = c->row_rows,
+                                 .lda = c->rows,
+                                 .ldb = is_identity ? c->cols : c->row_rows,
+                                 .ldc = c->row_dim,
+                                 .a = c->row,
+                                 .b = is_identity ? c->col : 0,
+                                 .c = c->y,
+                                 .alpha = c->coef};
+    return is_identity ? 0 : (int64_t)c->row_rows * c->col_dim;
+}
+
 /* Operators of cut p+1: those of `in` times `on` at site p, then (one more, if not NULL) 1 times `fresh` at
    site p. */
 static kl_status grow(const kl_measure *m, int p, const carried *in, const part *on, const part *fresh,
@@ -356,42 +392,20 @@ static kl_status grow(const kl_measure *m, int p, const carried *in, const part 
                 if (i < 0) continue;
                 const int j = new ? i : in->sh.dst[i];
                 if (j < 0 || e->part_sec[big2 * d + el->row] != j) continue;
-                const int di = e->block.dim[i], dj = e->block.dim[j];
-                const double coef = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]));
-                const int64_t right = a->off[k] + e->part_off[big * d + el->col],
-                              left = a->off[k2] + e->part_off[big2 * d + el->row];
-                if (!new) {
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                                  .at_a = KL_AT_X,
-                                                  .at_b = KL_AT_LEFT,
-                                                  .at_c = KL_AT_WORK,
-                                                  .m = dj,
-                                                  .n = dim,
-                                                  .k = di,
-                                                  .lda = dj,
-                                                  .ldb = e->basis.dim[big],
-                                                  .ldc = dj,
-                                                  .a = o * in->sh.len + in->sh.off[i],
-                                                  .b = right,
-                                                  .alpha = 1};
-                    if ((int64_t)dj * dim > nwork) nwork = (int64_t)dj * dim;
-                }
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                              .ta = 1,
-                                              .beta = 1,
-                                              .at_a = KL_AT_LEFT,
-                                              .at_b = new ? KL_AT_LEFT : KL_AT_WORK,
-                                              .at_c = KL_AT_Y,
-                                              .m = dim2,
-                                              .n = dim,
-                                              .k = dj,
-                                              .lda = e->basis.dim[big2],
-                                              .ldb = new ? e->basis.dim[big] : dj,
-                                              .ldc = dim2,
-                                              .a = left,
-                                              .b = new ? right : 0,
-                                              .c = y,
-                                              .alpha = coef};
+                const kl_carry c = {.op = new ? -1 : o * in->sh.len + in->sh.off[i],
+                                    .row_rows = e->block.dim[j],
+                                    .rows = e->basis.dim[big2],
+                                    .col_rows = e->block.dim[i],
+                                    .cols = e->basis.dim[big],
+                                    .row_dim = dim2,
+                                    .col_dim = dim,
+                                    .row = a->off[k2] + e->part_off[big2 * d + el->row],
+                                    .col = a->off[k] + e->part_off[big * d + el->col],
+                                    .y = y,
+                                    .coef =
+                                        el->value *kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
+                const int64_t needed = kl_measure_push_carry(&b, &c);
+                if (needed > nwork) nwork = needed;
             }
             kl_batch_close_group(&b, nwork);
         }

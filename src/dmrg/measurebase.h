@@ -3,6 +3,7 @@
 #ifndef KL_MEASUREBASE_H
 #define KL_MEASUREBASE_H
 #include "dmrg/measure.h"
+#include "record/record.h"
 
 struct kl_measure {
     kl_exec *ex;
@@ -43,5 +44,19 @@ typedef struct kl_opshape {
 kl_status kl_opshape_make(const kl_model *model, const kl_basis *b, kl_qn shift, kl_opshape *s,
                           kl_err *err) KL_MUST_CHECK;
 void kl_opshape_clear(kl_opshape *s);
+
+/* One element of an operator carried over a site: y += coef O_row^T L O_col. L is an operator of the block
+   before the site, O_row and O_col are row blocks of the site's isometry. */
+typedef struct kl_carry {
+    int64_t op;          /* where L is in x; -1: the identity */
+    int row_rows, rows;  /* rows of O_row and of the matrix that it is a block of */
+    int col_rows, cols;  /* the same of O_col */
+    int row_dim, col_dim; /* columns of O_row and O_col: y is row_dim x col_dim */
+    int64_t row, col, y; /* where O_row, O_col and y are */
+    double coef;
+} kl_carry;
+/* Its records, at most two, behind those of b, with the isometry as LEFT. Returns the doubles of WORK that
+   they need. */
+int64_t kl_measure_push_carry(kl_batch *b, const kl_carry *c);
 
 #endif

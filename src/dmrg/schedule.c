@@ -58,7 +58,7 @@ enum {
 /* The same, relative: the square root of the weight that such a state may lack. Values of operators of norm 1
    are off by a tenth of that as a rule, and by no more than ten times the energy's accuracy. */
 #define EXACT_LACKS 20.0
-/* of the wanted accuracy: its residual at bonds beside the middle */
+/* of the wanted accuracy: its residual at bonds next to the middle */
 #define EXACT_RESIDUAL 1.0
 /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe
    cannot tell how close */
