@@ -1,5 +1,5 @@
-/* Householder's tridiagonal matrix, then implicit QL (tql2 of EISPACK) whose rotations are applied a sweep at a
-   time: see smalleig.h. Columns begin at multiples of 8 rows, and loops run over whole eights.
+/* Householder's tridiagonal matrix, then implicit QL whose rotations are applied a sweep at a time: see
+   smalleig.h. Columns begin at multiples of 8 rows, and loops run over whole eights.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/smalleig.h"
 #include "base/clones.h"
@@ -11,6 +11,7 @@ enum {
     LANES = 8,
     MOST = 50, /* iterations a value */
 };
+#define NOTHING 1e-40 /* of a square, the largest element being 1 */
 
 typedef double lanes __attribute__((vector_size(64), may_alias));
 
@@ -80,8 +81,7 @@ KL_CLONED static void reduce(const space *x)
     x->e[x->n - 1] = 0;
 }
 
-/* q = Q: the reflections, the last first, on rows of its transpose, which lie together; row k of t is free when
-   the rows behind it have taken what it says. */
+/* t = Q: the reflections, the last first, on rows of Q, which lie together until then. */
 KL_CLONED static void multiply_out(const space *x)
 {
     const int64_t to = x->ld / LANES;
@@ -143,52 +143,51 @@ KL_CLONED static void rotate(const space *x, int l, int m)
     }
 }
 
-/* One implicit QL sweep on rows l to m; *shift: what has been taken from the diagonal so far. */
-static void sweep(const space *x, int l, int m, double *shift)
+/* One implicit QL sweep on rows l to m, as LAPACK's dsteqr does it. */
+static void sweep(const space *x, int l, int m)
 {
     double *const d = x->d, *const e = x->e;
-    const double g = d[l], half = (d[l + 1] - g) / (2 * e[l]);
-    const double root = half < 0 ? -sqrt(half * half + 1) : sqrt(half * half + 1);
-    d[l] = e[l] / (half + root);
-    d[l + 1] = e[l] * (half + root);
-    const double next = d[l + 1], h = g - d[l], far = e[l + 1];
-    for (int i = l + 2; i < x->n; i++) d[i] -= h;
-    *shift += h;
-    double p = d[m], c = 1, c2 = 1, c3 = 1, s = 0, s2 = 0;
+    const double half = (d[l + 1] - d[l]) / (2 * e[l]), root = sqrt(half * half + 1);
+    double g = d[m] - d[l] + e[l] / (half < 0 ? half - root : half + root), s = 1, c = 1, p = 0;
     for (int i = m - 1; i >= l; i--) {
-        c3 = c2;
-        c2 = c;
-        s2 = s;
-        const double ce = c * e[i], cp = c * p, r = sqrt(p * p + e[i] * e[i]);
-        e[i + 1] = s * r;
-        s = e[i] / r;
-        c = p / r;
-        p = c * d[i] - s * ce;
-        d[i + 1] = cp + s * (c * ce + s * d[i]);
+        const double f = s * e[i], b = c * e[i], length = sqrt(f * f + g * g);
+        c = length > 0 ? g / length : 1;
+        s = length > 0 ? f / length : 0;
+        if (i < m - 1) e[i + 1] = length;
+        g = d[i + 1] - p;
+        const double r = (d[i] - g) * s + 2 * c * b;
+        p = s * r;
+        d[i + 1] = g + p;
+        g = c * r - b;
         x->c[i] = c;
         x->s[i] = s;
     }
-    p = -s * s2 * c3 * far * e[l] / next;
-    e[l] = s * p;
-    d[l] = c * p;
+    d[l] -= p;
+    e[l] = g;
     rotate(x, l, m);
+}
+
+/* Small values are found to rounding of themselves where the matrix says them so well: a threshold of the
+   largest one would make weights of what is none. */
+static int is_small(const space *x, int i)
+{
+    return x->e[i] * x->e[i] <= DBL_EPSILON * DBL_EPSILON * fabs(x->d[i] * x->d[i + 1]) + NOTHING;
 }
 
 /* d: the eigenvalues; t: their vectors. 0: an iteration does not end. */
 static int iterate(const space *x)
 {
-    double shift = 0, largest = 0;
-    for (int l = 0; l < x->n; l++) {
-        largest = fmax(largest, fabs(x->d[l]) + fabs(x->e[l]));
-        int m = l, count = 0;
-        while (m < x->n - 1 && fabs(x->e[m]) > DBL_EPSILON * largest) m++;
-        if (m > l) do {
-                if (count++ == MOST) return 0;
-                sweep(x, l, m, &shift);
-            } while (fabs(x->e[l]) > DBL_EPSILON * largest);
-        x->d[l] += shift;
-        x->e[l] = 0;
-        if (!isfinite(x->d[l])) return 0;
+    for (int l = 0, count = 0; l < x->n;) {
+        int m = l;
+        while (m < x->n - 1 && !is_small(x, m)) m++;
+        if (m < x->n - 1) x->e[m] = 0;
+        if (m == l) {
+            if (!isfinite(x->d[l++])) return 0;
+            count = 0;
+            continue;
+        }
+        if (count++ == MOST) return 0;
+        sweep(x, l, m);
     }
     return 1;
 }
