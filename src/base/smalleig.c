@@ -81,8 +81,9 @@ KL_CLONED static void reduce(const space *x)
     x->e[x->n - 1] = 0;
 }
 
-/* t = Q: the reflections, the last first, on rows of Q, which lie together until then. */
-KL_CLONED static void multiply_out(const space *x)
+/* t = Q: the reflections, the last first, on rows of Q, which lie together until then. turned: its columns in
+   the reverse order. */
+KL_CLONED static void multiply_out(const space *x, int turned)
 {
     const int64_t to = x->ld / LANES;
     double *const row = x->q; /* by rows while it is made */
@@ -104,8 +105,25 @@ KL_CLONED static void multiply_out(const space *x)
             for (int64_t j = from; j < to; j++) r[j] -= factor * p[j];
         }
     }
-    for (int j = 0; j < x->n; j++)
-        for (int i = 0; i < x->ld; i++) x->t[i + j * x->ld] = i < x->n ? row[j + i * x->ld] : 0;
+    for (int j = 0; j < x->n; j++) {
+        double *const column = x->t + (turned ? x->n - 1 - j : j) * x->ld;
+        for (int i = 0; i < x->ld; i++) column[i] = i < x->n ? row[j + i * x->ld] : 0;
+    }
+}
+
+/* The tridiagonal matrix from its other end. */
+static void turn(const space *x)
+{
+    for (int i = 0, j = x->n - 1; i < j; i++, j--) {
+        const double d = x->d[i];
+        x->d[i] = x->d[j];
+        x->d[j] = d;
+    }
+    for (int i = 0, j = x->n - 2; i < j; i++, j--) {
+        const double e = x->e[i];
+        x->e[i] = x->e[j];
+        x->e[j] = e;
+    }
 }
 
 /* Rotations m - 1 to l of neighbouring columns of t. What goes on from one to the next stays in registers. */
@@ -216,7 +234,9 @@ int kl_small_eig(int n, double *a, int lda, double *w, double *work)
     for (int j = 0; j < n; j++)
         for (int i = j; i < n; i++) x.q[i + j * ld] = x.q[j + i * ld] = scale * a[i + (int64_t)j * lda];
     reduce(&x);
-    multiply_out(&x);
+    const int turned = fabs(x.d[0]) > fabs(x.d[n - 1]); /* QL wants the small ones first */
+    multiply_out(&x, turned);
+    if (turned) turn(&x);
     if (!iterate(&x)) return 0;
     for (int i = 0, k; i < n; i++) {
         for (k = i; k > 0 && x.d[order[k - 1]] > x.d[i]; k--) order[k] = order[k - 1];
