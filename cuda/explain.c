@@ -10,6 +10,7 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
     kl_batch_plan plan;
     c->kernel = "CUDA";
     c->nlaunch = 1;
+    if (self->host->devbatch_common(call, c)) return KL_OK;
     switch (call->op) {
     case KL_OP_BATCH: {
         const kl_status st = kl_cuda_batch_dry(ex, call->batch, &plan, err);
@@ -35,17 +36,11 @@ kl_status kl_cuda_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err
         c->nlaunch = 2;
         snprintf(c->why, sizeof c->why, "right, then left states, a part of x in shared memory");
         return KL_OK;
-    case KL_OP_SIGMA:
-        c->nlaunch = 0;
-        snprintf(c->why, sizeof c->why, "slabs of rows fetched into panels, multiplied, landed");
-        return KL_OK;
     case KL_OP_SPMV: {
         const kl_spmachine machine = kl_cuda_spmachine(self);
         self->host->spdev_explain(ex, &machine, call, c);
         return KL_OK;
     }
-    case KL_OP_UPLOAD:
-    case KL_OP_DOWNLOAD: self->host->devbatch_transfer(c); return KL_OK;
     default: snprintf(c->why, sizeof c->why, "two elements an access where addresses are even"); return KL_OK;
     }
 }

@@ -1,5 +1,5 @@
 /* Devices of several ranks, linked by NCCL, which is opened when the first link wants it. Exchanges run on a
-   stream of their own, beside the products.
+   stream of their own, at the same time as the products.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -19,7 +19,7 @@ extern "C" {
 
 /* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h and
    kron.h changes its meaning */
-enum { KL_CUDA_ABI = 13 };
+enum { KL_CUDA_ABI = 14 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
@@ -50,7 +50,7 @@ typedef struct kl_cuda_host {
     kl_status (*devbatch_dry)(const kl_batch *b, const kl_tile_plan_opts *o, int64_t has, const char *kernel,
                               kl_batch_plan *out, kl_err *err);
     void (*devbatch_choice)(const kl_batch_plan *plan, const char *lead, kl_choice *c);
-    void (*devbatch_transfer)(kl_choice *c);
+    int (*devbatch_common)(const kl_call *call, kl_choice *c);
     kl_status (*spdev_prepare)(kl_exec *ex, const kl_spmachine *machine, kl_spmv *s, kl_err *err);
     void (*spdev_release)(kl_exec *ex, kl_spmv *s);
     kl_status (*spdev_ready)(kl_exec *ex, kl_spmv *s, int nvec, kl_spdev **out, int *nv, kl_err *err);

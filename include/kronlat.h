@@ -217,8 +217,9 @@ const char *kronlat_result_name(const kronlat_result *result, int i);
    the result's. Any of the three may be NULL. BAD_INPUT: there is no such array. */
 kronlat_status kronlat_result_array(const kronlat_result *result, const char *name, int *rank, int64_t *shape,
                                     const double **data, kronlat_error *error);
-/* Measures more on the states of a result of DMRG, and adds it; what: as the option "measure" says it.
-   BAD_INPUT: a result without its state, or of another method. */
+/* Measures more on the states of a result of DMRG, and adds it; what: as the option "measure" says it, or
+   several such texts, one a line, which is faster than one call for each. BAD_INPUT: a result without its
+   state, or of another method; a text that asks for nothing there is, and then nothing is measured. */
 kronlat_status kronlat_result_measure(kronlat_result *result, const char *what, kronlat_error *error);
 /* Numbers in a state that is kept; 0: none is. */
 int64_t kronlat_result_dimension(const kronlat_result *result);

@@ -14,6 +14,7 @@ kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_
     kl_batch_plan plan;
     c->kernel = form;
     c->nlaunch = (int)parts;
+    if (kl_devbatch_common(call, c)) return KL_OK;
     switch (call->op) {
     case KL_OP_BATCH: {
         const kl_status st = kl_offload_batch_dry(ex, call->batch, &plan, err);
@@ -42,17 +43,11 @@ kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_
                  self->tensor ? "right, then left states, a part of x in shared memory"
                               : "right, then left states, a thread a state");
         return KL_OK;
-    case KL_OP_SIGMA:
-        c->nlaunch = 0;
-        snprintf(c->why, sizeof c->why, "slabs of rows fetched into panels, multiplied, landed");
-        return KL_OK;
     case KL_OP_SPMV: {
         const kl_spmachine machine = kl_offload_spmachine(self);
         kl_spdev_explain(ex, &machine, call, c);
         return KL_OK;
     }
-    case KL_OP_UPLOAD:
-    case KL_OP_DOWNLOAD: kl_devbatch_transfer(c); return KL_OK;
     default:
         snprintf(c->why, sizeof c->why, "%s",
                  self->bare ? "two elements an access where addresses are even"

@@ -24,9 +24,7 @@
 #include "cli/cicli.h"
 #include "cli/commandline.h"
 #include "cli/completion.h"
-#include "io/cifile.h"
 #include "config.h"
-#include "cli/edreport.h"
 #include "cli/dmrgcli.h"
 #include "cli/edcli.h"
 #include "cli/explain.h"
@@ -43,6 +41,7 @@
 #include "cli/plotcli.h"
 #include "cli/rankscli.h"
 #include "cli/report.h"
+#include "cli/resultcli.h"
 #include "run/runfile.h"
 #include "io/checked.h"
 
@@ -95,21 +94,6 @@ static int was_interrupted(void *none)
 {
     (void)none;
     return interrupts > 0;
-}
-
-/* ---------------------------------------------------------------- files */
-
-static kl_status command_show(const kl_options *o, kl_err *err)
-{
-    kl_result *r = NULL;
-    if (kl_cifile_is(o->file)) return kl_cicli_show(o, err);
-    const kl_status st = kl_result_read(o->file, &r, err);
-    if (st != KL_OK) return st;
-    const int ed = kl_edresult_is(r);
-    if (o->json) (ed ? kl_edreport_json : kl_report_result_json)(stdout, r, NULL);
-    else (ed ? kl_edreport_text : kl_report_result)(stdout, r, NULL);
-    kl_result_destroy(&r);
-    return KL_OK;
 }
 
 /* ---------------------------------------------------------------- main */
@@ -190,8 +174,8 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     case KL_CMD_MODELS: return kl_list_models(o, err);
     case KL_CMD_LATTICE: return kl_latticecli_show(o, err);
     case KL_CMD_DEVICES: return kl_list_devices(o, err);
-    case KL_CMD_MEASURE: return kl_dmrgcli_measure(o, err);
-    case KL_CMD_SHOW: return command_show(o, err);
+    case KL_CMD_MEASURE: return kl_resultcli_measure(o, err);
+    case KL_CMD_SHOW: return kl_resultcli_show(o, err);
     case KL_CMD_PLOT: return kl_plotcli_run(o, err);
     case KL_CMD_COMPLETION: return kl_completion_script(o->file, err);
     case KL_CMD_MAN: return command_man(o, err);

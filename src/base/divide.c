@@ -291,7 +291,7 @@ static void make_vectors(void *self, int64_t task, int thread)
     kl_free(&s);
 }
 
-/* The given task for every piece of so many columns, or rows, of what is joined. */
+/* The given task for every piece, of at most COLUMNS columns or ROWS rows, of what is joined. */
 static kl_status in_pieces(int nthread, int nnode, node *all, int rows, kl_par_fn *task, kl_err *err)
 {
     piece *p = NULL;

@@ -217,7 +217,7 @@ static kl_status dgemm_ceiling(kl_bench_device *b, kl_err *err)
 {
     static const int one[1][4] = {{4096, 4096, 4096, 0}};
     kl_bench_device alone = *b;
-    alone.only = NULL, alone.with_host = 0, alone.nway = 1; /* the first way: cuBLAS, call by call */
+    alone.only = NULL, alone.with_host = 0, alone.nway = 1; /* the first line: cuBLAS, call by call */
     alone.product = -1;
     const kl_status st = shapes_line(&alone, "ceiling: one 4096, dgemm", 1, one, 0, 0, EVEN, err);
     b->product = alone.rate;

@@ -31,8 +31,8 @@ static double exchange(const kl_fcidump *f, int p, int q)
     return (fabs(f->eri[0][at]) + fabs(f->eri[1][at])) / 2;
 }
 
-/* The second eigenvector of a Laplacian sorts n places: those that w[n][n] joins most become neighbours. Its
-   sign is chosen so that the first place is on the negative side. */
+/* The second eigenvector of a Laplacian sorts n vertices: those that w[n][n] joins most become neighbours.
+   Its sign is chosen so that the first vertex is on the negative side. */
 static kl_status sort_by_fiedler(int n, const double *w, int *place, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -1,6 +1,6 @@
 /* A run in the integrals' own unit, a power of two; see ciunit.h.
-   1. a copy of the integrals and the tolerance are divided by the unit; 2. the run; 3. what it tells on its
-   way and at its end is multiplied by it again.
+   1. a copy of the integrals and the tolerance are divided by the unit; 2. the run; 3. what it tells during
+   the run and at its end is multiplied by it again.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ci/ciunit.h"
 #include "base/mem.h"

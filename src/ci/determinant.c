@@ -504,7 +504,7 @@ typedef unsigned __int128 huge; /* 2^128 is above binomial(64, 32)^2 */
 
 enum { NE = KL_DET_MAX_ORB + 1 };
 
-/* way[nelec][level][irrep]: numbers of strings, level: electrons outside of ref. */
+/* way[nelec][level][irrep]: numbers of strings; level: electrons outside of ref. */
 static kl_status string_ways(const kl_det_spec *spec, uint64_t ref, huge **out, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -362,18 +362,13 @@ out:
 
 /* ---------------------------------------------------------------- the commands */
 
-kl_status kl_cicli_show(const kl_options *o, kl_err *err)
+void kl_cicli_show(const kl_options *o, const kl_ci_record *c)
 {
-    kl_ci_record c;
-    const kl_status st = kl_cifile_read(o->file, &c, err);
-    if (st != KL_OK) return st;
-    if (!c.finished && !o->json)
-        printf("%s: a run under way, space %s; go on with: kronlat ci --resume %s\n", c.fcidump, c.space,
+    if (!c->finished && !o->json)
+        printf("%s: a run under way, space %s; go on with: kronlat ci --resume %s\n", c->fcidump, c->space,
                o->file);
-    else if (o->json) print_result_json(stdout, &c, NULL, o->file);
-    else print_result(stdout, &c, 0, NULL);
-    kl_cifile_clear(&c);
-    return KL_OK;
+    else if (o->json) print_result_json(stdout, c, NULL, o->file);
+    else print_result(stdout, c, 0, NULL);
 }
 
 static kl_status show_plan(kl_options *o, kl_err *err)

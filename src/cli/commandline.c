@@ -81,8 +81,7 @@ static kl_command method_of(kl_command command, int argc, char **argv)
     return command == KL_CMD_PLAN ? KL_CMD_PLAN_ED : KL_CMD_EXPLAIN_ED;
 }
 
-/* Whether DMRG is about a molecule is looked for in the same way: one of the words, or the run that goes on,
-   says so. */
+/* Whether DMRG is about a molecule is found likewise: one of the words, or the run that goes on, says so. */
 static int names_molecule(int argc, char **argv)
 {
     const int i = has_word(argc, argv, "--resume", strlen("--res"));

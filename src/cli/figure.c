@@ -100,7 +100,7 @@ static void put_row(FILE *to, const kl_panel *p, const char *series, const doubl
 /* Where a bond is drawn: its middle. */
 static void middle(const kl_panel *p, int64_t b, double at[2])
 {
-    for (int k = 0; k < 2; k++) at[k] = p->xy[p->g->bond[b][0]][k] + 0.5 * p->g->way[b][k];
+    for (int k = 0; k < 2; k++) at[k] = p->xy[p->g->bond[b][0]][k] + 0.5 * p->g->vector[b][k];
 }
 
 void kl_figure_csv(const kl_figure *f, FILE *to)

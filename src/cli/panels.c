@@ -324,7 +324,7 @@ out:
 
 /* ---------------------------------------------------------------- correlations */
 
-/* Of a lattice with places: pairs in the same row, by how far apart they are along x. */
+/* Of a lattice with coordinates: pairs in the same row, by their distance along x. */
 static int row_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value)
 {
     int n = 0, *count = NULL;
@@ -387,7 +387,7 @@ static kl_status decay_panels(const kl_result *r, const kl_measured *m, const ch
     kl_panel *p;
     kl_series *s, *fit;
     if (n < 3) return KL_OK;
-    /* what is far is what decides; the ends of an open chain disturb the farthest pairs */
+    /* distant pairs decide; the ends of an open chain disturb the farthest ones */
     const int far = kl_panels_line(r) == 1 ? n / 2 : n, near = n > 12 ? 2 : 0;
     const int fitted = far - near >= 4 && kl_fit_decay(far - near, distance + near, value + near, 1e-8, &d);
     for (int logs = 2; logs >= 1; logs--) {
@@ -438,7 +438,7 @@ static int middle_site(const kl_result *r)
     return found;
 }
 
-/* S(k) = 1/N sum cos(k (r_i - r_j)) C_ij at any k, where a lattice with places has all pairs. */
+/* S(k) = 1/N sum cos(k (r_i - r_j)) C_ij at any k, for a lattice with coordinates that has all pairs. */
 static kl_status zone(const kl_result *r, const kl_measured *m, const char *title, kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -23,9 +23,9 @@ void kl_panels_pretty(const char *op, char *out, size_t size);
 /* "<n> by site", "<Sz_i Sz_j>" of a measured name. */
 void kl_panels_title(const kl_result *r, const kl_measured *m, char *out, size_t size);
 /* How a correlation falls off with the distance: at the middle of a chain, all around a ring, along the rows
-   of a lattice with places. At most `most' values; returns how many. */
+   of a lattice with coordinates. At most `most' values; returns how many. */
 int kl_panels_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value);
-/* 1: the sites have places in a plane. */
+/* 1: the sites have coordinates in a plane. */
 int kl_panels_plane(const kl_result *r);
 /* Values on sites or bonds of the lattice, NULL: none; NaN: not drawn. */
 kl_status kl_panels_map(const kl_result *r, const char *title, const double *site, const double *bond,

@@ -36,7 +36,7 @@ static void title_of(const kl_measured *m, char *title, size_t size)
 /* Middle of a bond. */
 static void middle(const kl_result *r, int64_t b, double at[2])
 {
-    for (int k = 0; k < 2; k++) at[k] = r->xy[r->geometry.bond[b][0]][k] + 0.5 * r->geometry.way[b][k];
+    for (int k = 0; k < 2; k++) at[k] = r->xy[r->geometry.bond[b][0]][k] + 0.5 * r->geometry.vector[b][k];
 }
 
 static kl_status profile(const kl_result *r, const kl_measured *m, int n, const int64_t *bond, kl_figure *f,

@@ -23,7 +23,7 @@ static void titled(FILE *to, const kl_report_head *head, const char *what)
 typedef struct plan_picture {
     const kl_report_head *head;
     const kl_dmrg_plan *plan;
-    int *place; /* [npair]: of a pair among all, by its place in a vector, that is by charge */
+    int *place; /* [npair]: the rank of a pair among all, by its position in a vector, that is by charge */
 } plan_picture;
 
 /* Shares of the C[I,J] that have so much work, by decades, and of all work that they have. */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/panels.h"
 #include "cli/plottable.h"
+#include "cli/resultcli.h"
 #include "run/outputs.h"
 
 /* "a.svg" of "a.h5" and "a.csv". */
@@ -43,15 +44,18 @@ static kl_status of_results(const kl_options *o, const char *path, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = 1 + o->more.n;
+    kronlat_result **loaded = NULL;
     kl_result **r = NULL;
     const char **name = NULL;
     kl_figure f = {.npanel = 0};
     const int drawn = o->output != NULL || (o->csv == NULL && !o->json);
+    KL_TRY(kl_alloc(&loaded, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&r, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&name, n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) {
         name[i] = i == 0 ? o->file : o->more.text[i - 1];
-        KL_TRY(kl_result_read(name[i], &r[i], err));
+        KL_TRY(kl_resultcli_load(name[i], 0, &loaded[i], err));
+        r[i] = loaded[i]->r;
     }
     if (n == 1) KL_TRY(kl_panels_one(r[0], &f, err));
     else KL_TRY(kl_panels_many(n, r, name, &f, err));
@@ -69,7 +73,8 @@ static kl_status of_results(const kl_options *o, const char *path, kl_err *err)
     printf("%s\n", drawn ? path : o->csv);
 out:
     kl_figure_clear(&f);
-    for (int i = 0; r != NULL && i < n; i++) kl_result_destroy(&r[i]);
+    for (int i = 0; loaded != NULL && i < n; i++) kronlat_result_destroy(loaded[i]);
+    kl_free(&loaded);
     kl_free(&r);
     kl_free(&name);
     return st;

@@ -46,14 +46,14 @@ static int colour_of(const kl_geometry *g, int64_t b)
 static void put_bond(FILE *to, const kl_geometry *g, int64_t b, const double (*xy)[2])
 {
     const int i = g->bond[b][0], j = g->bond[b][1], colour = colour_of(g, b);
-    const double *const way = g->way[b];
-    const double miss = hypot(xy[j][0] - xy[i][0] - way[0], xy[j][1] - xy[i][1] - way[1]);
+    const double *const vector = g->vector[b];
+    const double miss = hypot(xy[j][0] - xy[i][0] - vector[0], xy[j][1] - xy[i][1] - vector[1]);
     if (miss < 1e-6) {
-        fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[i][0], xy[i][1], way[0], way[1], colour);
+        fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[i][0], xy[i][1], vector[0], vector[1], colour);
         return;
     }
-    fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[i][0], xy[i][1], 0.4 * way[0], 0.4 * way[1], colour);
-    fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[j][0], xy[j][1], -0.4 * way[0], -0.4 * way[1], colour);
+    fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[i][0], xy[i][1], 0.4 * vector[0], 0.4 * vector[1], colour);
+    fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[j][0], xy[j][1], -0.4 * vector[0], -0.4 * vector[1], colour);
 }
 
 void kl_plotmap_lattice(FILE *to, const char *title, const kl_geometry *g, int nsite, const double (*xy)[2],
@@ -104,7 +104,7 @@ enum {
 static double spacing(const kl_geometry *g)
 {
     double least = INFINITY;
-    for (int64_t b = 0; b < g->nbond; b++) least = fmin(least, hypot(g->way[b][0], g->way[b][1]));
+    for (int64_t b = 0; b < g->nbond; b++) least = fmin(least, hypot(g->vector[b][0], g->vector[b][1]));
     return isfinite(least) && least > 0 ? least : 1;
 }
 
@@ -123,18 +123,19 @@ static void put_value_bonds(FILE *to, const kl_geometry *g, const double (*xy)[2
     const double most = bond != NULL ? largest(g->nbond, bond) : 1;
     for (int64_t b = 0; b < g->nbond; b++) {
         const int i = g->bond[b][0], j = g->bond[b][1];
-        const double *const way = g->way[b];
+        const double *const vector = g->vector[b];
         const int valued = bond != NULL && isfinite(bond[b]);
         if (!valued && (bond != NULL || !kl_geometry_is(g, b, "nn"))) continue;
         const int colour = !valued ? (dark ? 0x505058 : 0xc8c8c8) : bond[b] >= 0 ? BLUE : ORANGE;
         const double width = valued ? 0.3 + 7.7 * fabs(bond[b]) / most : 1;
-        if (hypot(xy[j][0] - xy[i][0] - way[0], xy[j][1] - xy[i][1] - way[1]) < 1e-6)
-            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[i][0], xy[i][1], way[0], way[1], colour, width);
+        if (hypot(xy[j][0] - xy[i][0] - vector[0], xy[j][1] - xy[i][1] - vector[1]) < 1e-6)
+            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[i][0], xy[i][1], vector[0], vector[1], colour,
+                    width);
         else {
-            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[i][0], xy[i][1], 0.4 * way[0], 0.4 * way[1],
+            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[i][0], xy[i][1], 0.4 * vector[0], 0.4 * vector[1],
                     colour, width);
-            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[j][0], xy[j][1], -0.4 * way[0], -0.4 * way[1],
-                    colour, width);
+            fprintf(to, "%.6g %.6g %.6g %.6g %d %.3g\n", xy[j][0], xy[j][1], -0.4 * vector[0],
+                    -0.4 * vector[1], colour, width);
         }
     }
 }

@@ -18,7 +18,7 @@ static const struct cost *cost_of(const kl_exec *ex)
 {
     return &costs[ex->space == KL_SPACE_HOST ? 0 : ex->ranks->linked ? 1 : 2];
 }
-/* Work of a number that is written, beside the flops of its records. */
+/* The work of writing one number, in flops, in addition to those of its records. */
 #define WRITTEN 1.0
 
 typedef struct sharing {

@@ -170,10 +170,20 @@ void kl_devbatch_choice(const kl_batch_plan *plan, const char *lead, kl_choice *
                  ", %.3g GB of operators from the host each time", 1e-9 * (double)plan->moved_bytes);
 }
 
-void kl_devbatch_transfer(kl_choice *c)
+int kl_devbatch_common(const kl_call *call, kl_choice *c)
 {
-    c->kernel = "memcpy";
-    c->nlaunch = 0;
-    snprintf(c->why, sizeof c->why,
-             "vectors and operators stay on the device; small matrices and what is truncated travel");
+    switch (call->op) {
+    case KL_OP_SIGMA:
+        c->nlaunch = 0;
+        snprintf(c->why, sizeof c->why, "slabs of rows fetched into panels, multiplied, landed");
+        return 1;
+    case KL_OP_UPLOAD:
+    case KL_OP_DOWNLOAD:
+        c->kernel = "memcpy";
+        c->nlaunch = 0;
+        snprintf(c->why, sizeof c->why,
+                 "vectors and operators stay on the device; small matrices and what is truncated travel");
+        return 1;
+    default: return 0;
+    }
 }

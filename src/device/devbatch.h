@@ -39,10 +39,10 @@ void kl_devbatch_explain(const kl_batch *b, const char *kernel, kl_batch_plan *o
 kl_status kl_devbatch_dry(const kl_batch *b, const kl_tile_plan_opts *o, int64_t has, const char *kernel,
                           kl_batch_plan *out, kl_err *err) KL_MUST_CHECK;
 
-/* The answer of vt.explain for a list that comes to this, `lead` being what is special to the executor; and
-   for uploads and downloads. */
+/* The answer of vt.explain for a list that comes to this, `lead` being what is special to the executor. */
 void kl_devbatch_choice(const kl_batch_plan *plan, const char *lead, kl_choice *c);
-void kl_devbatch_transfer(kl_choice *c);
+/* The answer for what every device does alike; 0: this operation is none of that. */
+int kl_devbatch_common(const kl_call *call, kl_choice *c);
 
 #ifdef __cplusplus
 }

@@ -282,7 +282,7 @@ static void sort_by_count(scratch *w, int nrow, int64_t longest)
 }
 
 /* Deals the slices out to n shares, the widest first, each to the share that has least; bound: where slices
-   end when they lie as sorted. Afterwards place[s] is the slice's number where it lies, from[s] its first
+   end when they lie as sorted. Afterwards place[s] is the slice's number in the layout, from[s] its first
    step. */
 static void deal(scratch *w, const part *p, int n, kl_spshare *out)
 {

@@ -14,7 +14,7 @@ int kl_tile_hands(int nthread, int64_t nrec) { return nrec >= WORTH && nthread >
 
 typedef struct share {
     kl_tile_plan_maker own;
-    int64_t from, to; /* groups, or dests */
+    int64_t from, to; /* groups, or outputs */
     int nsequential;
     int64_t dest, use, link, output; /* what the shares before have */
     kl_status status;
@@ -82,7 +82,7 @@ static void write_task(void *self, int64_t task, int thread)
     h->status = write_dests(&h->own, x->b, h->from, h->to, x->work, &h->error);
 }
 
-/* Dests and uses of a share behind those of the shares before. */
+/* Outputs and uses of a share behind those of the shares before. */
 static void join_dests(void *self, int64_t task, int thread)
 {
     const sharing *const x = self;
@@ -117,7 +117,7 @@ static void join_outputs(void *self, int64_t task, int thread)
     }
 }
 
-/* Shares of n groups or dests that weigh equally much, as many as `count`. */
+/* `count` shares of n groups or outputs, of nearly equal weight. */
 static kl_status divide(sharing *x, int count, const int64_t *before, int64_t n, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -31,8 +31,8 @@ kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err
 /* Writes the matrices to rho. */
 kl_status kl_density_make(kl_exec *ex, const kl_density *d, kl_dptr rho, kl_err *err) KL_MUST_CHECK;
 
-/* Adds noise to rho as a share of the whole weight, whatever the units of the couplings. Ranks have the
-   matrices of a place each. */
+/* Adds noise to rho as a share of the whole weight, whatever the units of the couplings. Each rank has the
+   matrices of some sectors. */
 kl_status kl_density_add_noise(kl_exec *ranks, const kl_density *d, double share, kl_dptr rho,
                                kl_err *err) KL_MUST_CHECK;
 

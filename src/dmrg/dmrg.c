@@ -307,10 +307,10 @@ static void set_whole(run *r)
     double sector, block;
     kl_engine_size(r->e, &sector, &block);
     r->plan.sector = sector;
+    r->plan.block = (int)fmin(block, 1e9);
     if (sector > WHOLE || block > WHOLE_BLOCK || r->o->max_apply > 0) return;
     if (!r->o->nsweep && r->o->m_max > 0 && block > r->o->m_max) return;
     r->plan.whole = 1;
-    r->plan.block = (int)block;
 }
 
 static kl_engine_opts options_of(const kl_engine *e)
@@ -568,7 +568,7 @@ kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err
     kl_reach r;
     const kl_status st = kl_reach_create(terms->model, terms->type, 0, terms->nsite, 0, &r, err);
     if (st != KL_OK) return st;
-    kl_free(&r.log_ways);
+    kl_free(&r.log_count);
     *out = r.q;
     *n = r.n;
     return KL_OK;

@@ -438,7 +438,7 @@ static double completed(const kl_engine *e, const kl_reach *mine, const kl_reach
     double n = 0;
     for (int64_t i = 0; i < mine->n; i++)
         if (kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, mine->q[i])) >= 0)
-            n += round(exp(mine->log_ways[i]));
+            n += round(exp(mine->log_count[i]));
     return n;
 }
 
@@ -447,7 +447,7 @@ void kl_engine_size(const kl_engine *e, double *sector, double *block)
     /* sites of the left block, and where the right one begins */
     const int left = e->nsite / 2 - 1, right = left + 2;
     const kl_qn whole = kl_qn_sub(e->terms->model, e->target, kl_qn_zero());
-    *sector = round(exp(e->reach_left[e->nsite].log_ways[kl_reach_find(&e->reach_left[e->nsite], whole)]));
+    *sector = round(exp(e->reach_left[e->nsite].log_count[kl_reach_find(&e->reach_left[e->nsite], whole)]));
     *block = fmax(completed(e, &e->reach_left[left], &e->reach_right[left]),
                   completed(e, &e->reach_right[right], &e->reach_left[right]));
 }

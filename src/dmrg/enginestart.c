@@ -12,8 +12,8 @@
 static double log_sum(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
 
 /* The logarithm of the number of states with the charges of entry i: of multiplets those of at least this
-   spin, each of which has one such component; without a total spin the ways alone. *next: the same from the
-   next spin on. */
+   spin, each of which has one such component; without a total spin the number of states alone. *next: the
+   same from the next spin on. */
 static double log_states(const kl_model *m, const kl_reach *r, int64_t i, double *next)
 {
     const int spin = kl_model_spin(m);
@@ -22,13 +22,14 @@ static double log_states(const kl_model *m, const kl_reach *r, int64_t i, double
     for (int64_t k = i + 1; spin >= 0 && k < r->n; k++) {
         q.v[spin] = r->q[k].v[spin];
         if (kl_qn_cmp(q, r->q[k]) != 0) break;
-        *next = *next == -INFINITY ? r->log_ways[k] : log_sum(*next, r->log_ways[k]);
+        *next = *next == -INFINITY ? r->log_count[k] : log_sum(*next, r->log_count[k]);
     }
-    return *next == -INFINITY ? r->log_ways[i] : log_sum(r->log_ways[i], *next);
+    return *next == -INFINITY ? r->log_count[i] : log_sum(r->log_count[i], *next);
 }
 
 /* The logarithm of the weight of a sector: of the states that have its charges on both sides, a and b, to the
-   power; of multiplets the difference of two such weights, for so many are of this spin and no more. */
+   power; of multiplets the difference of two such weights, which counts those of this spin and of no larger
+   one. */
 static double log_weight(const kl_engine *e, const kl_reach *mine, int64_t a, const kl_reach *other,
                          int64_t b, double power)
 {

@@ -53,7 +53,7 @@ typedef struct kl_gramcolumns_opts {
 /* Deterministic: yes, on any number of threads. */
 kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, const kl_gramcolumns_opts *o,
                              kl_err *err) KL_MUST_CHECK;
-/* Ones on the diagonals of tri, zeros beside them. */
+/* Ones on the diagonals of tri, zeros elsewhere. */
 void kl_gramcolumns_unit(const kl_gramcolumns *g, const kl_column_block *block, double *tri);
 
 #endif

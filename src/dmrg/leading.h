@@ -37,8 +37,8 @@ typedef struct kl_sector_way {
 
 /* Pure. */
 kl_sector_way kl_sector_choose(const kl_sector_case *c);
-/* 1: of `width` columns that were tried, so many kept states say that there may be more; *next: columns to
- * try then. */
+/* 1: where `kept` states stay of the `width` columns that were tried, there may be more to keep; *next:
+   columns to try then. */
 int kl_sector_narrow(int width, int kept, int *next);
 
 /* What truncation knows from before: the isometry of the other side that was opened last. */

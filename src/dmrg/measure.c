@@ -178,7 +178,7 @@ static double traced(const kl_measure *m, int p, const double *a)
 
 kl_status kl_measure_local(const kl_measure *m, const kl_siteop *a, double *value, kl_err *err)
 {
-    (void)err;
+    if (kl_model_spin(m->can->model) >= 0) return kl_measurespin_local(m, a, value, err);
     for (int p = 0; p < m->can->nsite; p++) value[m->lat->order[p]] = traced(m, p, a->mat[type_at(m, p)]);
     return KL_OK;
 }
@@ -191,6 +191,7 @@ kl_status kl_measure_populations(const kl_measure *m, int *d, double **value, kl
     for (int p = 0; p < n; p++)
         if (m->can->type[p]->dim > *d) *d = m->can->type[p]->dim;
     KL_TRY(kl_alloc(value, (int64_t)n * *d, KL_MEM_MISC, err));
+    if (kl_model_spin(m->can->model) >= 0) return kl_measurespin_populations(m, *d, *value, err);
     for (int p = 0; p < n; p++)
         for (int s = 0; s < m->can->type[p]->dim; s++)
             (*value)[m->lat->order[p] * *d + s] = m->site[p][s * (m->can->type[p]->dim + 1)];
@@ -320,6 +321,42 @@ static void drop_carried(const kl_measure *m, carried *c)
     c->n = 0;
 }
 
+int64_t kl_measure_push_carry(kl_batch *b, const kl_carry *c)
+{
+    const int is_identity = c->op < 0;
+    if (!is_identity)
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                     .at_a = KL_AT_X,
+                                     .at_b = KL_AT_LEFT,
+                                     .at_c = KL_AT_WORK,
+                                     .m = c->row_rows,
+                                     .n = c->col_dim,
+                                     .k = c->col_rows,
+                                     .lda = c->row_rows,
+                                     .ldb = c->cols,
+                                     .ldc = c->row_rows,
+                                     .a = c->op,
+                                     .b = c->col,
+                                     .alpha = 1};
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .ta = 1,
+                                 .beta = 1,
+                                 .at_a = KL_AT_LEFT,
+                                 .at_b = is_identity ? KL_AT_LEFT : KL_AT_WORK,
+                                 .at_c = KL_AT_Y,
+                                 .m = c->row_dim,
+                                 .n = c->col_dim,
+                                 .k = c->row_rows,
+                                 .lda = c->rows,
+                                 .ldb = is_identity ? c->cols : c->row_rows,
+                                 .ldc = c->row_dim,
+                                 .a = c->row,
+                                 .b = is_identity ? c->col : 0,
+                                 .c = c->y,
+                                 .alpha = c->coef};
+    return is_identity ? 0 : (int64_t)c->row_rows * c->col_dim;
+}
+
 /* Operators of cut p+1: those of `in` times `on` at site p, then (one more, if not NULL) 1 times `fresh` at
    site p. */
 static kl_status grow(const kl_measure *m, int p, const carried *in, const part *on, const part *fresh,
@@ -355,42 +392,20 @@ static kl_status grow(const kl_measure *m, int p, const carried *in, const part 
                 if (i < 0) continue;
                 const int j = new ? i : in->sh.dst[i];
                 if (j < 0 || e->part_sec[big2 * d + el->row] != j) continue;
-                const int di = e->block.dim[i], dj = e->block.dim[j];
-                const double coef = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]));
-                const int64_t right = a->off[k] + e->part_off[big * d + el->col],
-                              left = a->off[k2] + e->part_off[big2 * d + el->row];
-                if (!new) {
-                    *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                                  .at_a = KL_AT_X,
-                                                  .at_b = KL_AT_LEFT,
-                                                  .at_c = KL_AT_WORK,
-                                                  .m = dj,
-                                                  .n = dim,
-                                                  .k = di,
-                                                  .lda = dj,
-                                                  .ldb = e->basis.dim[big],
-                                                  .ldc = dj,
-                                                  .a = o * in->sh.len + in->sh.off[i],
-                                                  .b = right,
-                                                  .alpha = 1};
-                    if ((int64_t)dj * dim > nwork) nwork = (int64_t)dj * dim;
-                }
-                *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                              .ta = 1,
-                                              .beta = 1,
-                                              .at_a = KL_AT_LEFT,
-                                              .at_b = new ? KL_AT_LEFT : KL_AT_WORK,
-                                              .at_c = KL_AT_Y,
-                                              .m = dim2,
-                                              .n = dim,
-                                              .k = dj,
-                                              .lda = e->basis.dim[big2],
-                                              .ldb = new ? e->basis.dim[big] : dj,
-                                              .ldc = dim2,
-                                              .a = left,
-                                              .b = new ? right : 0,
-                                              .c = y,
-                                              .alpha = coef};
+                const kl_carry c = {.op = new ? -1 : o * in->sh.len + in->sh.off[i],
+                                    .row_rows = e->block.dim[j],
+                                    .rows = e->basis.dim[big2],
+                                    .col_rows = e->block.dim[i],
+                                    .cols = e->basis.dim[big],
+                                    .row_dim = dim2,
+                                    .col_dim = dim,
+                                    .row = a->off[k2] + e->part_off[big2 * d + el->row],
+                                    .col = a->off[k] + e->part_off[big * d + el->col],
+                                    .y = y,
+                                    .coef =
+                                        el->value *kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
+                const int64_t needed = kl_measure_push_carry(&b, &c);
+                if (needed > nwork) nwork = needed;
             }
             kl_batch_close_group(&b, nwork);
         }
@@ -402,6 +417,39 @@ out:
     kl_batch_clear(&b);
     if (st != KL_OK) drop_carried(m, out);
     return st;
+}
+
+kl_status kl_measure_kept(const kl_measure *m, int p, int **kept, kl_err *err)
+{
+    const kl_isometry *const a = m->can->left[p];
+    const kl_status st = kl_alloc(kept, a->enlarged->basis.nsec, KL_MEM_WORK, err);
+    for (int k = 0; st == KL_OK && k < a->enlarged->basis.nsec; k++) (*kept)[k] = -1;
+    for (int k = 0; st == KL_OK && k < a->basis.nsec; k++) (*kept)[a->sec[k]] = k;
+    return st;
+}
+
+kl_rec kl_measure_trace(const kl_measure *m, int p, int k, const kl_elem *el, int64_t to, double coef)
+{
+    const kl_isometry *const a = m->can->left[p];
+    const kl_enlarged *const e = a->enlarged;
+    const int d = e->d, big = a->sec[k], rows = e->basis.dim[big],
+              dj = e->block.dim[e->part_sec[big * d + el->row]];
+    return (kl_rec){.kind = KL_REC_GEMM,
+                    .tb = 1,
+                    .beta = 1,
+                    .at_a = KL_AT_X,
+                    .at_b = KL_AT_X,
+                    .at_c = KL_AT_Y,
+                    .m = dj,
+                    .n = e->block.dim[e->part_sec[big * d + el->col]],
+                    .k = kl_measure_beyond(m->can, p, k),
+                    .lda = rows,
+                    .ldb = rows,
+                    .ldc = dj,
+                    .a = m->at[p][k] + e->part_off[big * d + el->row],
+                    .b = m->at[p][k] + e->part_off[big * d + el->col],
+                    .c = to,
+                    .alpha = coef};
 }
 
 /* value[o] = <in[o] times x at site p>, in's operators being those of cut p. */
@@ -419,9 +467,7 @@ static kl_status close_pairs(const kl_measure *m, int p, const carried *in, cons
     kl_batch_init(&b);
     for (int o = 0; o < in->n; o++) value[o] = 0;
     if (!in->sh.len || !x->n[t]) return KL_OK;
-    KL_TRY(kl_alloc(&kept, e->basis.nsec, KL_MEM_WORK, err));
-    for (int k = 0; k < e->basis.nsec; k++) kept[k] = -1;
-    for (int k = 0; k < a->basis.nsec; k++) kept[a->sec[k]] = k;
+    KL_TRY(kl_measure_kept(m, p, &kept, err));
     KL_TRY(m->ex->vt.alloc(m->ex, in->sh.len, &dual, err));
     for (int i = 0; i < in->sh.nsec; i++) {
         const int j = in->sh.dst[i];
@@ -433,25 +479,9 @@ static kl_status close_pairs(const kl_measure *m, int p, const carried *in, cons
             const kl_elem *const el = &x->elem[t][r];
             const int big = e->home[i * d + el->col];
             if (big < 0 || kept[big] < 0 || e->part_sec[big * d + el->row] != j) continue;
-            const int64_t at = m->at[p][kept[big]];
-            const int rows = e->basis.dim[big];
             *kl_batch_push(&b) =
-                (kl_rec){.kind = KL_REC_GEMM,
-                         .tb = 1,
-                         .beta = 1,
-                         .at_a = KL_AT_X,
-                         .at_b = KL_AT_X,
-                         .at_c = KL_AT_Y,
-                         .m = dj,
-                         .n = di,
-                         .k = kl_measure_beyond(m->can, p, kept[big]),
-                         .lda = rows,
-                         .ldb = rows,
-                         .ldc = dj,
-                         .a = at + e->part_off[big * d + el->row],
-                         .b = at + e->part_off[big * d + el->col],
-                         .c = in->sh.off[i],
-                         .alpha = el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
+                kl_measure_trace(m, p, kept[big], el, in->sh.off[i],
+                                 el->value * kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i])));
         }
         kl_batch_close_group(&b, 0);
     }
@@ -520,6 +550,7 @@ kl_status kl_measure_pairs(kl_measure *m, const kl_siteop *a, const kl_siteop *b
     const int n = m->can->nsite;
     parts pa = {0}, pb = {0}, ps = {0};
     double *v = NULL;
+    if (kl_model_spin(model) >= 0) return kl_measurespin_pairs(m, a, between, b, connected, value, err);
     KL_TRY(kl_alloc(&v, (int64_t)n * n, KL_MEM_WORK, err));
     KL_TRY(make_parts(a, &pa, err));
     KL_TRY(make_parts(b, &pb, err));
@@ -623,6 +654,7 @@ kl_status kl_measure_product(kl_measure *m, int n, const int *site, const kl_sit
         if (site[k] < 0 || site[k] >= m->can->nsite)
             return kl_fail(err, KL_EINPUT, "a product has an operator on site %d; allowed are 0 to %d",
                            site[k], m->can->nsite - 1);
+    if (kl_model_spin(model) >= 0) return kl_measurespin_product(m, n, site, op, between, value, err);
     KL_TRY(kl_alloc(&all, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&choice, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&key, n, KL_MEM_WORK, err));

@@ -2,6 +2,8 @@
    energy and its variance, overlaps. Sites are the lattice's numbers everywhere. Operators of blocks carry
    only the fermionic strings inside their block, as in DMRG itself; all products of operators are meant in
    the order in which they are written.
+   In a state of the total spin S operators are those of the variant without it, and values those of the
+   component with M = S (measurespin.c); kl_measure_terms and kl_measure_leading know states without it alone.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MEASURE_H
 #define KL_MEASURE_H
@@ -18,6 +20,10 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
 void kl_measure_destroy(kl_measure **m);
 /* What it reads: lives as long as m. */
 kl_canonical *kl_measure_state(const kl_measure *m);
+
+/* 1 where `between` may stand between other operators in this state: with the total spin it has to be a
+   scalar of it. NULL may. */
+int kl_measure_can_pass(const kl_measure *m, const kl_siteop *between);
 
 /* value[nsite] = <A_i>; 0 on sites whose type lacks a name in A. */
 kl_status kl_measure_local(const kl_measure *m, const kl_siteop *a, double *value, kl_err *err) KL_MUST_CHECK;

@@ -3,6 +3,7 @@
 #ifndef KL_MEASUREBASE_H
 #define KL_MEASUREBASE_H
 #include "dmrg/measure.h"
+#include "record/record.h"
 
 struct kl_measure {
     kl_exec *ex;
@@ -17,6 +18,21 @@ struct kl_measure {
 /* States beyond site p that go with sector k of its left isometry. */
 int kl_measure_beyond(const kl_canonical *c, int p, int k);
 
+/* (*kept)[sector of the enlarged block of site p] = the one of its left isometry, -1: none. */
+kl_status kl_measure_kept(const kl_measure *m, int p, int **kept, kl_err *err) KL_MUST_CHECK;
+/* The part of the dual of an operator at site p that one element of it makes in sector k of the isometry:
+   coef times the centre tensor with itself, into `to`. */
+kl_rec kl_measure_trace(const kl_measure *m, int p, int k, const kl_elem *el, int64_t to, double coef);
+
+/* The same as kl_measure_local, ..._populations, ..._pairs and ..._product in a state of the total spin. */
+kl_status kl_measurespin_local(const kl_measure *m, const kl_siteop *a, double *value,
+                               kl_err *err) KL_MUST_CHECK;
+kl_status kl_measurespin_populations(const kl_measure *m, int d, double *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_measurespin_pairs(const kl_measure *m, const kl_siteop *a, const kl_siteop *between,
+                               const kl_siteop *b, int connected, double *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_measurespin_product(const kl_measure *m, int n, const int *site, const kl_siteop *const *op,
+                                 const kl_siteop *between, double *value, kl_err *err) KL_MUST_CHECK;
+
 /* An operator of one charge shift in a basis: sector i is mapped to sector dst[i]. */
 typedef struct kl_opshape {
     kl_qn shift;
@@ -28,5 +44,19 @@ typedef struct kl_opshape {
 kl_status kl_opshape_make(const kl_model *model, const kl_basis *b, kl_qn shift, kl_opshape *s,
                           kl_err *err) KL_MUST_CHECK;
 void kl_opshape_clear(kl_opshape *s);
+
+/* One element of an operator carried over a site: y += coef O_row^T L O_col. L is an operator of the block
+   before the site, O_row and O_col are row blocks of the site's isometry. */
+typedef struct kl_carry {
+    int64_t op;          /* where L is in x; -1: the identity */
+    int row_rows, rows;  /* rows of O_row and of the matrix that it is a block of */
+    int col_rows, cols;  /* the same of O_col */
+    int row_dim, col_dim; /* columns of O_row and O_col: y is row_dim x col_dim */
+    int64_t row, col, y; /* where O_row, O_col and y are */
+    double coef;
+} kl_carry;
+/* Its records, at most two, behind those of b, with the isometry as LEFT. Returns the doubles of WORK that
+   they need. */
+int64_t kl_measure_push_carry(kl_batch *b, const kl_carry *c);
 
 #endif

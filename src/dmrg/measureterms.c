@@ -368,41 +368,20 @@ static kl_status list_growth(const work *w, int p, acting x, const step *s, kl_b
             const kl_elem *const el = &x.elem[r];
             const int i = e->part_sec[big * d + el->col], j = i < 0 || s->in == NULL ? i : s->in->dst[i];
             if (j < 0 || e->part_sec[big2 * d + el->row] != j) continue;
-            const int di = e->block.dim[i], dj = e->block.dim[j];
-            const int64_t col = a->off[k] + e->part_off[big * d + el->col];
-            if (s->in != NULL) {
-                *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
-                                             .at_a = KL_AT_X,
-                                             .at_b = KL_AT_LEFT,
-                                             .at_c = KL_AT_WORK,
-                                             .m = dj,
-                                             .n = dim,
-                                             .k = di,
-                                             .lda = dj,
-                                             .ldb = e->basis.dim[big],
-                                             .ldc = dj,
-                                             .a = s->x + s->in->off[i],
-                                             .b = col,
-                                             .alpha = 1};
-                if ((int64_t)dj * dim > nwork) nwork = (int64_t)dj * dim;
-            }
-            *kl_batch_push(b) = (kl_rec){
-                .kind = KL_REC_GEMM,
-                .ta = 1,
-                .beta = 1,
-                .at_a = KL_AT_LEFT,
-                .at_b = s->in == NULL ? KL_AT_LEFT : KL_AT_WORK,
-                .at_c = KL_AT_Y,
-                .m = dim2,
-                .n = dim,
-                .k = dj,
-                .lda = e->basis.dim[big2],
-                .ldb = s->in == NULL ? e->basis.dim[big] : dj,
-                .ldc = dim2,
-                .a = a->off[k2] + e->part_off[big2 * d + el->row],
-                .b = s->in == NULL ? col : 0,
-                .c = s->y + s->out->off[k],
-                .alpha = el->value * kl_phase_record(x.odd, kl_qn_odd(w->m->can->model, e->block.q[i]))};
+            const kl_carry c = {.op = s->in == NULL ? -1 : s->x + s->in->off[i],
+                                .row_rows = e->block.dim[j],
+                                .rows = e->basis.dim[big2],
+                                .col_rows = e->block.dim[i],
+                                .cols = e->basis.dim[big],
+                                .row_dim = dim2,
+                                .col_dim = dim,
+                                .row = a->off[k2] + e->part_off[big2 * d + el->row],
+                                .col = a->off[k] + e->part_off[big * d + el->col],
+                                .y = s->y + s->out->off[k],
+                                .coef = el->value *
+                                        kl_phase_record(x.odd, kl_qn_odd(w->m->can->model, e->block.q[i]))};
+            const int64_t needed = kl_measure_push_carry(b, &c);
+            if (needed > nwork) nwork = needed;
         }
         kl_batch_close_group(b, nwork);
     }

@@ -213,7 +213,7 @@ static int by_flop(const void *pa, const void *pb)
     return a->flop != b->flop ? (a->flop > b->flop ? -1 : 1) : kl_qn_cmp(a->left, b->left);
 }
 
-/* What one H x takes of the device's memory by each way, and which one a run would take. */
+/* What one H x takes of the device's memory by each way, and which way a run would take. */
 static kl_status plan_ways(kl_dmrg_plan *p, kl_exec *ex, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -349,7 +349,7 @@ static int by_place(const void *pa, const void *pb)
     return (a->at > b->at) - (a->at < b->at);
 }
 
-/* The pair whose part of a vector has the place `at'; part[n] ascends. */
+/* The pair whose part of a vector holds element `at'; part[n] ascends. */
 static int pair_at(const part *p, int n, int64_t at)
 {
     int low = 0, high = n;

@@ -7,8 +7,8 @@
 /* Devices move what lies at even offsets in half the time and multiply in tiles of 16 rows and 32 columns, of
    which a sector of 246 states leaves as much unused as 10 more would take. So they keep sectors of even
    dimension, where they have KL_FULL_FROM states on average, and no more states in all than were asked for;
-   and then, sectors of many states first, so many more as make these full: multiples of 8, 16 or 32, by size,
-   as far as a part of 1 / KL_MORE of what was asked for goes. */
+   and then, largest sectors first, they add states until dimensions are multiples of 8, 16 or 32, by size; in
+   all no more than a part of 1 / KL_MORE of the states that were asked for. */
 enum {
     KL_FULL_FROM = 8,
     KL_MORE = 16,

@@ -29,8 +29,8 @@ kl_status kl_spectra_weights(kl_spectra *s, kl_weight **w, int64_t *n, double *u
 
 /* Sectors of which only leading states were looked for. */
 int kl_spectra_tried(const kl_spectra *s);
-/* kept[sectors]: states that stay of each. Returns whether so many stay in some that more columns have to be
-   tried there: least[sectors]. */
+/* kept[sectors]: states that stay of each. Returns 1 where a sector keeps nearly all that were found in it,
+   so that more columns have to be tried there: least[sectors]. */
 int kl_spectra_narrow(const kl_spectra *s, const int *kept, int *least);
 
 /* The states of the n weights that are marked, as the matrices of iso, which lie at data on the executor. */

@@ -29,8 +29,7 @@ typedef struct kl_trunc_opts {
 typedef struct kl_trunc_info {
     int m, nsec;
     int64_t states; /* m, or with the total spin the states of m multiplets */
-    /* weight left out: that of the states, added up from the smallest, and the norm of what products do not
-     * see */
+    /* weight left out: of the states, from the smallest up; of products also the norm that they do not see */
     double discarded;
     double entropy; /* -sum w ln w of the weights */
     int matrix_max; /* largest matrix diagonalized */

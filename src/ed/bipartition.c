@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "phase.h"
 #include "ed/strands.h"
-#include "ed/ways.h"
+#include "ed/statecount.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -18,12 +18,12 @@ enum { LANES = KL_KRON_LANES };
 /* ---------------------------------------------------------------- sizes */
 
 /* What a pair of halves comes to. */
-static void pair_size(const kl_model *m, kl_qn target, const kl_ways *l, const kl_ways *r,
+static void pair_size(const kl_model *m, kl_qn target, const kl_statecount *l, const kl_statecount *r,
                       kl_bipartition_size *s)
 {
     s->dim = s->n = s->left = s->right = s->largest = 0.0;
     for (int64_t i = 0; i < l->n; i++) {
-        const int64_t j = kl_ways_find(r, kl_qn_sub(m, target, l->q[i]));
+        const int64_t j = kl_statecount_find(r, kl_qn_sub(m, target, l->q[i]));
         if (j < 0) continue;
         const double a = l->count[i], b = r->count[j];
         s->dim += a * b;
@@ -37,21 +37,21 @@ static void pair_size(const kl_model *m, kl_qn target, const kl_ways *l, const k
 static kl_status site_sizes(const kl_terms *t, kl_qn target, kl_bipartition_size *best, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_ways *l = NULL, *r = NULL;
+    kl_statecount *l = NULL, *r = NULL;
     const kl_site_type **back = NULL;
     *best = (kl_bipartition_size){0};
     KL_TRY(kl_alloc(&back, t->nsite, KL_MEM_MISC, err));
     for (int p = 0; p < t->nsite; p++) back[p] = t->type[t->nsite - 1 - p];
-    KL_TRY(kl_ways_create(t->model, t->type, t->nsite, &l, err));
-    KL_TRY(kl_ways_create(t->model, back, t->nsite, &r, err));
+    KL_TRY(kl_statecount_create(t->model, t->type, t->nsite, &l, err));
+    KL_TRY(kl_statecount_create(t->model, back, t->nsite, &r, err));
     for (int cut = 1; cut < t->nsite; cut++) {
         kl_bipartition_size s = {.cut = cut};
         pair_size(t->model, target, &l[cut], &r[t->nsite - cut], &s);
         if (best->cut == 0 || s.left + s.right < best->left + best->right) *best = s;
     }
 out:
-    kl_ways_free(&l, t->nsite);
-    kl_ways_free(&r, t->nsite);
+    kl_statecount_free(&l, t->nsite);
+    kl_statecount_free(&r, t->nsite);
     kl_free(&back);
     return st;
 }
@@ -60,17 +60,17 @@ static kl_status flavour_sizes(const kl_terms *t, kl_qn target, const kl_flavour
                                kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_ways *w[2] = {NULL, NULL};
+    kl_statecount *w[2] = {NULL, NULL};
     const kl_site_type **type = NULL;
     *out = (kl_bipartition_size){.flavours = 1};
     KL_TRY(kl_alloc(&type, t->nsite, KL_MEM_MISC, err));
     for (int s = 0; s < 2; s++) {
         for (int p = 0; p < t->nsite; p++) type[p] = &f->type[s];
-        KL_TRY(kl_ways_create(t->model, type, t->nsite, &w[s], err));
+        KL_TRY(kl_statecount_create(t->model, type, t->nsite, &w[s], err));
     }
     pair_size(t->model, target, &w[0][t->nsite], &w[1][t->nsite], out);
 out:
-    for (int s = 0; s < 2; s++) kl_ways_free(&w[s], t->nsite);
+    for (int s = 0; s < 2; s++) kl_statecount_free(&w[s], t->nsite);
     kl_free(&type);
     return st;
 }
@@ -150,7 +150,7 @@ typedef struct walk {
     const kl_model *model;
     kl_half *half;
     /* [npos + 1]: charges that positions p.. may have so that those before p can complete them */
-    const kl_ways *viable;
+    const kl_statecount *viable;
     int64_t *fill;       /* [nsec] */
 } walk;
 
@@ -177,7 +177,7 @@ static void enumerate(const walk *w, int p, uint64_t code, kl_qn q)
     }
     for (int d = 0; d < h->type[p - 1]->dim; d++) {
         const kl_qn next = kl_qn_add(w->model, q, kl_qn_of(w->model, h->type[p - 1]->state_charge[d]));
-        if (kl_ways_find(&w->viable[p - 1], next) >= 0)
+        if (kl_statecount_find(&w->viable[p - 1], next) >= 0)
             enumerate(w, p - 1, code + (uint64_t)d * h->stride[p - 1], next);
     }
 }
@@ -188,7 +188,7 @@ static int qn_order(const void *a, const void *b) { return kl_qn_cmp(*(const kl_
 static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn *q, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_ways *w = NULL, *viable = NULL;
+    kl_statecount *w = NULL, *viable = NULL;
     int64_t *fill = NULL;
     if (h->npos > 62) KL_TRY(kl_fail(err, KL_EINPUT, "%d sites in a half; at most 62 are possible", h->npos));
     KL_TRY(kl_alloc(&h->stride, h->npos, KL_MEM_MISC, err));
@@ -202,14 +202,14 @@ static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn 
                 h->npos));
         stride *= (uint64_t)h->type[p]->dim;
     }
-    KL_TRY(kl_ways_create(m, h->type, h->npos, &w, err));
+    KL_TRY(kl_statecount_create(m, h->type, h->npos, &w, err));
     h->nsec = nsec;
     KL_TRY(kl_alloc(&h->q, nsec, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&h->begin, nsec + 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&fill, nsec, KL_MEM_MISC, err));
     memcpy(h->q, q, (size_t)nsec * sizeof(kl_qn));
     for (int s = 0; s < nsec; s++) {
-        const double count = w[h->npos].count[kl_ways_find(&w[h->npos], q[s])];
+        const double count = w[h->npos].count[kl_statecount_find(&w[h->npos], q[s])];
         if ((double)h->begin[s] + count > 4294967295.0)
             KL_TRY(kl_fail(err, KL_EINPUT,
                            "a half of the lattice has %.4g states and more; at most 2^32 are possible",
@@ -232,8 +232,8 @@ static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn 
     const walk go = {m, h, viable, fill};
     enumerate(&go, h->npos, 0, kl_qn_zero());
 out:
-    kl_ways_free(&w, h->npos);
-    kl_ways_free(&viable, h->npos);
+    kl_statecount_free(&w, h->npos);
+    kl_statecount_free(&viable, h->npos);
     kl_free(&fill);
     return st;
 }
@@ -262,7 +262,7 @@ kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartit
 {
     kl_status st = KL_OK;
     kl_bipartition *h = NULL;
-    kl_ways *wl = NULL, *wr = NULL;
+    kl_statecount *wl = NULL, *wr = NULL;
     kl_qn *ql = NULL, *qr = NULL;
     kl_bipartition_size size;
     *out = NULL;
@@ -283,15 +283,15 @@ kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartit
         KL_TRY(half_types(&h->left, h->model, 0, h->cut, h->type, NULL, err));
         KL_TRY(half_types(&h->right, h->model, h->cut, h->nsite - h->cut, h->type, NULL, err));
     }
-    KL_TRY(kl_ways_create(h->model, h->left.type, h->left.npos, &wl, err));
-    KL_TRY(kl_ways_create(h->model, h->right.type, h->right.npos, &wr, err));
-    const kl_ways *const l = &wl[h->left.npos], *const r = &wr[h->right.npos];
+    KL_TRY(kl_statecount_create(h->model, h->left.type, h->left.npos, &wl, err));
+    KL_TRY(kl_statecount_create(h->model, h->right.type, h->right.npos, &wr, err));
+    const kl_statecount *const l = &wl[h->left.npos], *const r = &wr[h->right.npos];
     KL_TRY(kl_alloc(&ql, l->n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&qr, l->n, KL_MEM_MISC, err));
     int n = 0;
     for (int64_t i = 0; i < l->n; i++) {
         const kl_qn q = kl_qn_sub(h->model, target, l->q[i]);
-        if (kl_ways_find(r, q) < 0) continue;
+        if (kl_statecount_find(r, q) < 0) continue;
         ql[n] = l->q[i];
         qr[n++] = q;
     }
@@ -316,8 +316,8 @@ kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartit
     *out = h;
     h = NULL;
 out:
-    kl_ways_free(&wl, h ? h->left.npos : *out ? (*out)->left.npos : 0);
-    kl_ways_free(&wr, h ? h->right.npos : *out ? (*out)->right.npos : 0);
+    kl_statecount_free(&wl, h ? h->left.npos : *out ? (*out)->left.npos : 0);
+    kl_statecount_free(&wr, h ? h->right.npos : *out ? (*out)->right.npos : 0);
     kl_free(&ql);
     kl_free(&qr);
     kl_bipartition_destroy(&h);

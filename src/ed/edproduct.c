@@ -28,7 +28,8 @@ typedef struct turning {
     double *part; /* [tasks] of the square */
 } turning;
 
-/* Places of a block's column r in a basis by sites, or of each of its states in one by flavours. */
+/* Where a block's column r begins in a basis by sites, or where each of its states stands in one by
+   flavours. */
 static void turn_column(const turning *t, int block, int64_t r, double *to, int *state)
 {
     const kl_bipartition *const h = t->c->h;
@@ -243,8 +244,7 @@ out:
     return st;
 }
 
-/* All elements of f[0] .. f[n - 1], times the sign of a source state beside an operator behind it that is
-   odd. */
+/* All elements of f[0] .. f[n - 1], times the sign that a source state gives an odd operator behind it. */
 static kl_status half_operator_make(const kl_model *m, const kl_half *h, int n, const half_factor *f,
                                     int odd_behind, half_operator *o, kl_err *err)
 {
@@ -398,7 +398,7 @@ kl_status kl_ed_product(const kl_ed_cut *c, int n, const kl_ed_factor *f, int nt
         odd[i] = seen[i] == 2;
         if (seen[i] == 0) goto out;
     }
-    do { /* all ways of being odd or even, as one counts in twos */
+    do { /* every choice of odd and even parts, counted in binary */
         int sum = 0;
         for (int i = 0; i < n; i++) sum ^= odd[i];
         if (!sum) KL_TRY(one_parity(c, n, f, odd, nthread, &one, err));

@@ -19,8 +19,9 @@ enum {
     LANES = KL_KRON_LANES,
     TURN = 2, /* buffers of each kind, for chunks in turn */
 };
-/* Numbers of a rank's part from which the right part is done in so many chunks: for less, messages cost more
-   than waiting does; for more, buffers are small compared with a vector. */
+/* The number of chunks of the right part, by the size of a rank's vector from which it holds. With shorter
+   vectors messages cost more than waiting does; with longer ones the buffers stay small compared with a
+   vector. */
 static const struct {
     int64_t from;
     int chunks;

@@ -32,10 +32,11 @@ static inline int kl_belt(int left, int widest)
    and of those of x, is asked to stay there and the others to leave first; read in a circle otherwise,
    nothing would ever be found again. Larger ones only pass through. The stretches of rows that stay are
    spread among the others, that memory and cache work at the same time, are the same ones for every
-   operation, and few change when V gets one column more. Beside that, what a pass read last is still there
-   when the next one begins, if that begins where the other ended. So V y goes back when the pass before went
-   forth, and forth when it went back: bits do not depend on it. V^T x goes forth, for its sums do, and
-   alternates with V y in Gram-Schmidt; only narrow ones by regions go back as well (offload/tall.c). */
+   operation, and few change when V gets one column more. Moreover, what a pass read last is still there when
+   the next one begins, if that begins where the other ended. So V y runs backwards after a pass that ran
+   forwards, and forwards after one that ran backwards: its bits do not depend on the direction. V^T x always
+   runs forwards, for the order of its sums matters, and alternates with V y in Gram-Schmidt; only narrow ones
+   by regions run backwards as well (offload/tall.c). */
 enum {
     KL_SHARES = 64,
     KL_STRETCH = 512,

@@ -83,7 +83,7 @@ typedef struct kl_ranks_part {
     kl_dptr at;
     int64_t n;
 } kl_ranks_part;
-/* bytes of a name; exchanges under way at most */
+/* bytes of a name; exchanges in flight at most */
 enum {
     KL_LINK_NAME = 128,
     KL_NLINK = 8,

@@ -139,8 +139,8 @@ kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr 
     (void)err;
     const host_kron *const h = k->device;
     const int nthread = kl_par_is_inside() ? 1 : h->nthread;
-    /* pieces are taken by whoever is free: another program's turn on a core holds up one of them, not half of
-       the product */
+    /* pieces are taken by whoever is free: another program that has a core for a while holds up one of them,
+       not half of the product */
     kron_job job = {.k = k,
                     .h = h,
                     .x = (const double *)xp.addr,

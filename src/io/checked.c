@@ -258,7 +258,7 @@ kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_e
     return reserved == KL_OK ? KL_OK : kl_checked_finish(f, f->out.failed ? KL_OK : reserved, err);
 }
 
-/* Seals a file that HDF5 has closed, syncs it and gives it its name. */
+/* Writes length and checksum of a file that HDF5 has closed, syncs it and gives it its name. */
 static kl_status publish(kl_checked *f, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -11,7 +11,7 @@ void kl_geometry_clear(kl_geometry *g)
 {
     for (int c = 0; c < g->nclass; c++) kl_free(&g->classes[c]);
     kl_free(&g->bond);
-    kl_free(&g->way);
+    kl_free(&g->vector);
     kl_free(&g->length);
     kl_free(&g->cls);
     kl_free(&g->classes);
@@ -35,7 +35,7 @@ static kl_status make_bonds(int64_t n, kl_geometry *g, kl_err *err)
     kl_status st = KL_OK;
     g->nbond = n;
     KL_TRY(kl_alloc(&g->bond, n, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&g->way, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&g->vector, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&g->length, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&g->cls, n, KL_MEM_MISC, err));
     memset(g->cls, -1, sizeof *g->cls * (size_t)n);
@@ -57,7 +57,7 @@ kl_status kl_geometry_copy(const kl_lattice *lat, kl_geometry *g, kl_err *err)
         g->bond[b][0] = from->reversed ? from->j : from->i;
         g->bond[b][1] = from->reversed ? from->i : from->j;
         g->length[b] = from->r;
-        if (lat->has_xy) kl_lattice_step(lat, g->bond[b][0], g->bond[b][1], g->way[b]);
+        if (lat->has_xy) kl_lattice_step(lat, g->bond[b][0], g->bond[b][1], g->vector[b]);
         for (int c = 0, n = 0; c < from->nclass; c++)
             if (from->cls[c] < MOST_CLASS) g->cls[b][n++] = (signed char)from->cls[c];
     }
@@ -99,7 +99,7 @@ void kl_geometry_put(kl_h5_out *w, hid_t group, const kl_geometry *g)
     kl_h5_put_text(w, group, "classes", all);
     kl_h5_put_array(w, group, "bond", H5T_STD_I32LE, H5T_NATIVE_INT, 2, two, g->bond,
                     "from and to, lattice numbers");
-    kl_h5_put_array(w, group, "bond_vector", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, two, g->way,
+    kl_h5_put_array(w, group, "bond_vector", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 2, two, g->vector,
                     "from the first to the second site, the shortest image");
     kl_h5_put_array(w, group, "bond_length", H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, 1, &n, g->length, NULL);
     kl_h5_put_array(w, group, "bond_class", H5T_STD_I8LE, H5T_NATIVE_SCHAR, 2, each, g->cls,
@@ -119,8 +119,8 @@ static kl_status get_bonds(const kl_h5_in *in, hid_t group, int nsite, kl_geomet
     }
     KL_TRY(kl_h5_get_array(in, group, "bond", H5T_NATIVE_INT, 2, two, KL_MEM_MISC, (void **)&g->bond, err));
     int64_t n = g->nbond = two[0], each[2] = {n, KL_MAX_BOND_CLASS};
-    KL_TRY(kl_h5_get_array(in, group, "bond_vector", H5T_NATIVE_DOUBLE, 2, two, KL_MEM_MISC, (void **)&g->way,
-                           err));
+    KL_TRY(kl_h5_get_array(in, group, "bond_vector", H5T_NATIVE_DOUBLE, 2, two, KL_MEM_MISC,
+                           (void **)&g->vector, err));
     KL_TRY(kl_h5_get_array(in, group, "bond_length", H5T_NATIVE_DOUBLE, 1, &n, KL_MEM_MISC,
                            (void **)&g->length, err));
     KL_TRY(kl_h5_get_array(in, group, "bond_class", H5T_NATIVE_SCHAR, 2, each, KL_MEM_MISC, (void **)&g->cls,

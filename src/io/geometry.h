@@ -1,5 +1,5 @@
-/* What a result tells of its lattice beyond the places of the sites: bonds, their classes, momenta. Knows
-   nothing of what was measured.
+/* What a result tells of its lattice beyond the coordinates of the sites: bonds, their classes, momenta.
+   Knows nothing of what was measured.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_GEOMETRY_H
 #define KL_GEOMETRY_H
@@ -9,12 +9,13 @@
 typedef struct kl_geometry {
     int64_t nbond;
     int (*bond)[2];      /* [nbond] from and to, lattice numbers */
-    double (*way)[2]; /* [nbond] from the first to the second site, the shortest image; 0 without places */
+    /* [nbond] from the first to the second site, the shortest image; 0 without coordinates */
+    double (*vector)[2];
     double *length; /* [nbond] */
-    signed char (*cls)[KL_MAX_BOND_CLASS]; /* [nbond] places in `classes', -1 behind the last */
+    signed char (*cls)[KL_MAX_BOND_CLASS]; /* [nbond] indices into `classes', -1 behind the last */
     int nclass;
     char **classes; /* [nclass] */
-    int has_xy; /* 0: the sites have no places */
+    int has_xy; /* 0: the sites have no coordinates */
     int64_t grid[2]; /* of momenta; 0: a lattice from a file */
     double (*k)[2]; /* [grid[0]][grid[1]] Cartesian */
     double basis[2][2]; /* vectors of the lattice; of a chain the second one is 0, of a file both */

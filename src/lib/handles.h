@@ -125,6 +125,9 @@ kl_watch kl_problem_watch(const kronlat_problem *p);
 kl_status kl_handle_result(const char *method, kl_scene *scene, kl_result **r, kl_state **state,
                            kl_ci_record *ci, kronlat_result **out, kl_err *err) KL_MUST_CHECK;
 
+/* Reads the state in the file at `path`, which r was loaded from. EINPUT: it is not of the system of p. */
+kl_status kl_handle_state(kronlat_problem *p, const char *path, kronlat_result *r, kl_err *err) KL_MUST_CHECK;
+
 /* What the library's answer is below it. */
 kl_status kl_status_of(kronlat_status status, const kronlat_error *e, kl_err *err);
 

@@ -483,7 +483,8 @@ kl_status kl_problem_new_scene(const kronlat_problem *p, kl_command command, kl_
     kl_result *done = NULL;
     const kl_task_given given = given_by(p);
     if (p->model == NULL && command != KL_CMD_DMRG)
-        return kl_fail(err, KL_EINPUT, "the problem is a molecule, which kronlat_ci and kronlat_dmrg are for");
+        return kl_fail(err, KL_EINPUT,
+                       "the problem is a molecule, which kronlat_ci and kronlat_dmrg are for");
     KL_TRY(kl_problem_options(p, command, &o, err));
     if (command == KL_CMD_DMRG) KL_TRY(kl_dmrgrun_open(o, &given, &t, &done, err));
     else KL_TRY(kl_edrun_open(o, &given, &t, &done, err));
@@ -510,9 +511,10 @@ kl_status kl_problem_system(kronlat_problem *p, kl_task **t, kl_err *err)
     kl_options *o = NULL;
     kl_task *made = NULL;
     kl_result *none = NULL;
-    const kl_task_given given = given_by(p);
-    if (p->model == NULL) return kl_fail(err, KL_EINPUT, "the problem is a molecule, and has no lattice");
+    kl_task_given given = given_by(p);
+    given.no_run = 1;
     if (p->scene == NULL || p->scene->t == NULL) {
+        if (p->model == NULL) return kl_fail(err, KL_EINPUT, "the problem is a molecule, and has no lattice");
         kl_scene_release(&p->scene);
         KL_TRY(kl_problem_options(p, KL_CMD_ED, &o, err));
         KL_TRY(kl_task_create_given(o, &given, &made, err));
@@ -536,7 +538,8 @@ static kl_status find_system(kronlat_problem *p, int site, kl_task **t, const kl
     if (type == NULL) return KL_OK;
     if (site < 0 || site >= (*t)->lat->nsite)
         return kl_fail(err, KL_EINPUT, "there is no site %d; allowed: 0 to %d", site, (*t)->lat->nsite - 1);
-    *type = (*t)->terms->type[(*t)->lat->position[site]];
+    const kl_terms *const plain = kl_task_plain(*t);
+    *type = (plain != NULL ? plain : (*t)->terms)->type[(*t)->lat->position[site]];
 out:
     return st;
 }

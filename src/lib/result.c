@@ -1,5 +1,8 @@
 /* Results: their arrays by name, more measurements, files. See kronlat.h.
    SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* strsep */
+#endif
 #include "lib/handles.h"
 
 #include <math.h>
@@ -92,7 +95,7 @@ static kl_status add_bonds(kronlat_result *r, const kl_geometry *g, kl_err *err)
     KL_TRY(kl_alloc(&v, 2 * g->nbond, KL_MEM_WORK, err));
     for (int64_t b = 0; b < 2 * g->nbond; b++) v[b] = g->bond[b / 2][b % 2];
     KL_TRY(add(r, "bond/sites", 2, g->nbond, 2, v, err));
-    KL_TRY(add(r, "bond/vector", 2, g->nbond, 2, &g->way[0][0], err));
+    KL_TRY(add(r, "bond/vector", 2, g->nbond, 2, &g->vector[0][0], err));
     KL_TRY(add(r, "bond/length", 1, g->nbond, 0, g->length, err));
     for (int c = 0; c < g->nclass; c++) {
         for (int64_t b = 0; b < g->nbond; b++) v[b] = kl_geometry_is(g, b, g->classes[c]);
@@ -337,28 +340,44 @@ kronlat_status kronlat_result_determinants(const kronlat_result *result, int sta
 
 /* ---------------------------------------------------------------- measuring */
 
-static kl_status measure(kronlat_result *r, const char *what, kl_err *err)
+/* The requests in `lines`, one a line. The program has an executor of its own, which its options name. */
+static kl_status measure(kronlat_result *r, char *lines, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_exec *ex = NULL;
-    if (what == NULL) return kl_fail(err, KL_EINPUT, "what is to be measured is NULL");
+    kl_exec *host = NULL;
+    const char **what = NULL;
+    int n = 0;
     if (r->state == NULL || r->scene == NULL)
         return kl_fail(err, KL_EINPUT, "the result holds no state to be measured");
     const kl_task *const t = r->scene->t;
-    KL_TRY(kl_request_check(what, kl_task_named(t), t->lat, err));
-    KL_TRY(kl_exec_open_host(kl_task_threads(t->o), &ex, err)); /* the run's own may be at work */
-    const kl_request_scene scene = kl_dmrgrun_scene(t, ex);
-    KL_TRY(kl_request_run(&scene, 1, &what, r->state, kl_dmrgrun_manifold(&r->r->dmrg), r->r, err));
+    for (char *rest = lines, *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        KL_TRY(kl_request_check(line, kl_task_named(t), t->lat, err));
+        KL_TRY(kl_realloc(&what, n + 1, KL_MEM_MISC, err));
+        what[n++] = line;
+    }
+    kl_exec *ex = r->scene->borrowed ? t->ex : NULL;
+    if (ex == NULL) KL_TRY(kl_exec_open_host(kl_task_threads(t->o), &host, err)); /* a run may be at work */
+    const kl_request_scene scene = kl_dmrgrun_scene(t, ex != NULL ? ex : host);
+    KL_TRY(kl_request_run(&scene, n, what, r->state, kl_dmrgrun_manifold(&r->r->dmrg), r->r, err));
 out:
-    kl_exec_close(&ex);
+    kl_free(&what);
+    kl_exec_close(&host);
     return st;
 }
 
 kronlat_status kronlat_result_measure(kronlat_result *result, const char *what, kronlat_error *error)
 {
     kl_err err = {{0}};
+    kl_status st = KL_OK;
     const kl_visit v = kl_visit_begin(NULL);
-    return kl_visit_end(v, measure(result, what, &err), &err, error);
+    char *lines = what != NULL ? kl_strdup(what) : NULL;
+    /* the program may be asked to stop here, too */
+    if (result->scene != NULL && result->scene->borrowed) (void)kl_on_interrupt(v.before);
+    if (what == NULL) st = kl_fail(&err, KL_EINPUT, "what is to be measured is NULL");
+    else if (lines == NULL) st = kl_fail(&err, KL_ENOMEM, "no memory for what is to be measured");
+    else st = measure(result, lines, &err);
+    kl_free(&lines);
+    return kl_visit_end(v, st, &err, error);
 }
 
 /* ---------------------------------------------------------------- files */
@@ -374,13 +393,26 @@ kronlat_status kronlat_result_save(const kronlat_result *result, const char *pat
     return kl_visit_end(v, st, &err, error);
 }
 
+kl_status kl_handle_state(kronlat_problem *p, const char *path, kronlat_result *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    KL_TRY(kl_problem_system(p, &t, err));
+    kl_qn target = kl_qn_zero(); /* the file's own charges: the sector may be any */
+    if (r->r->ncharge == t->model->ncharge)
+        for (int c = 0; c < r->r->ncharge; c++) target.v[c] = (int16_t)r->r->charge[c].value;
+    KL_TRY(kl_result_match(path, r->r, t->model, t->lat, t->params, target, KL_MATCH_STATE, err));
+    KL_TRY(kl_result_read_state(path, t->terms, &r->state, err));
+    r->scene = kl_scene_keep(p->scene);
+out:
+    return st;
+}
+
 static kl_status load(kronlat_problem *p, const char *path, kronlat_result **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_ci_record ci = {0};
     kl_result *r = NULL;
-    kl_state *state = NULL;
-    kl_task *t = NULL;
     if (path == NULL) return kl_fail(err, KL_EINPUT, "the name of the file is NULL");
     if (kl_cifile_is(path)) {
         KL_TRY(kl_cifile_read(path, &ci, err));
@@ -389,20 +421,15 @@ static kl_status load(kronlat_problem *p, const char *path, kronlat_result **out
     }
     KL_TRY(kl_result_read(path, &r, err));
     const int is_ed = kl_edresult_is(r);
-    if (p != NULL && !is_ed) {
-        KL_TRY(kl_problem_system(p, &t, err));
-        kl_qn target = kl_qn_zero(); /* the file's own charges: the sector may be any */
-        if (r->ncharge == t->model->ncharge)
-            for (int c = 0; c < r->ncharge; c++) target.v[c] = (int16_t)r->charge[c].value;
-        KL_TRY(kl_result_match(path, r, t->model, t->lat, t->params, target, KL_MATCH_STATE, err));
-        KL_TRY(kl_result_read_state(path, t->terms, &state, err));
-    }
-    KL_TRY(kl_handle_result(is_ed ? "ed" : "dmrg", p != NULL && !is_ed ? p->scene : NULL, &r, &state, NULL,
-                            out, err));
+    KL_TRY(kl_handle_result(is_ed ? "ed" : "dmrg", NULL, &r, NULL, NULL, out, err));
+    if (p != NULL && !is_ed) KL_TRY(kl_handle_state(p, path, *out, err));
 out:
     kl_cifile_clear(&ci);
-    kl_state_destroy(&state);
     kl_result_destroy(&r);
+    if (st != KL_OK) {
+        kronlat_result_destroy(*out);
+        *out = NULL;
+    }
     return st;
 }
 

@@ -1,6 +1,6 @@
 /* Lattices that are copies of a unit cell: triangular, honeycomb, kagome, Lieb, checkerboard, the diamond
-   chain, and tilted squares; open, cylinders and tori. A family is a table of basis vectors and places; its
-   bonds are the pairs at the three shortest distances, found here and not listed. Outline:
+   chain, and tilted squares; open, cylinders and tori. A family is a table of basis vectors and coordinates;
+   its bonds are the pairs at the three shortest distances, found here and not listed. Outline:
    1. the spec says which vectors span the cluster (a row of cells, what closes the circumference), and which
       of them are closed;
    2. columns of cells are numbered along the circumference; any cell is led back to one of them by the closed
@@ -252,7 +252,7 @@ static void vector_of(const kl_cells *c, const double n[2], double v[2])
     for (int k = 0; k < 2; k++) v[k] = n[0] * c->basis[0][k] + n[1] * c->basis[1][k];
 }
 
-/* Cell (n1, n2) of grid place (x, y). */
+/* Cell (n1, n2) of grid position (x, y). */
 static void cell_at(const plan *p, const kl_cells *c, int x, int y, int64_t n[2])
 {
     const double lean = c->basis[0][0] * c->basis[1][0] + c->basis[0][1] * c->basis[1][1];
@@ -264,7 +264,7 @@ static void cell_at(const plan *p, const kl_cells *c, int x, int y, int64_t n[2]
     else if (p->form != TORUS) n[0] += floor_div(y * p->span[1][0], p->span[1][1]);
 }
 
-/* Grid place of cell n, or 0 where the cluster ends. */
+/* Grid position of cell n, or 0 where the cluster ends. */
 static int place_of(const plan *p, const kl_cells *c, const int64_t n[2], int *x, int *y)
 {
     int64_t shift[2], column = n[0], row = n[1];
@@ -316,7 +316,7 @@ static void reduce(double v[2][2])
     }
 }
 
-void kl_cells_step(const kl_lattice *lat, int i, int j, double way[2])
+void kl_cells_step(const kl_lattice *lat, int i, int j, double vector[2])
 {
     const kl_cells *const c = &lat->cells;
     const double (*const t)[2] = c->period;
@@ -334,8 +334,8 @@ void kl_cells_step(const kl_lattice *lat, int i, int j, double way[2])
             const double dy = y - (k[0] + a) * t[0][1] - (k[1] + b) * t[1][1];
             if (hypot(dx, dy) > best - TOL) continue;
             best = hypot(dx, dy);
-            way[0] = dx;
-            way[1] = dy;
+            vector[0] = dx;
+            vector[1] = dy;
         }
 }
 
@@ -392,7 +392,7 @@ static void place_sites(const plan *p, kl_lattice *lat)
         /* rows that climb are led back around the circumference */
         if (c->nperiod == 1 && !p->f->line && !p->zigzag && fabs(c->basis[0][1]) > TOL)
             lat->xy[i][1] -= floor(lat->xy[i][1] / c->period[0][1] + TOL) * c->period[0][1];
-        for (int k = 0; k < 2; k++) /* what turning leaves of a zero */
+        for (int k = 0; k < 2; k++) /* a zero, but for what rotating it left */
             if (fabs(lat->xy[i][k]) < TOL) lat->xy[i][k] = 0;
     }
     lat->has_xy = 1;

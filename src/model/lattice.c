@@ -50,27 +50,27 @@ static int image(int d, int length, int periodic)
 
 static int shortest(int d, int length, int periodic) { return abs(image(d, length, periodic)); }
 
-void kl_lattice_step(const kl_lattice *lat, int i, int j, double way[2])
+void kl_lattice_step(const kl_lattice *lat, int i, int j, double vector[2])
 {
     if (lat->kind == KL_LATTICE_CELLS) {
-        kl_cells_step(lat, i, j, way);
+        kl_cells_step(lat, i, j, vector);
         return;
     }
     if (lat->kind == KL_LATTICE_FILE) {
-        for (int k = 0; k < 2; k++) way[k] = lat->xy[j][k] - lat->xy[i][k];
+        for (int k = 0; k < 2; k++) vector[k] = lat->xy[j][k] - lat->xy[i][k];
         return;
     }
-    way[0] = image(j / lat->ly - i / lat->ly, lat->lx, lat->periodic_x);
-    way[1] = image(j % lat->ly - i % lat->ly, lat->ly, lat->periodic_y);
+    vector[0] = image(j / lat->ly - i / lat->ly, lat->lx, lat->periodic_x);
+    vector[1] = image(j % lat->ly - i % lat->ly, lat->ly, lat->periodic_y);
 }
 
 double kl_lattice_distance(const kl_lattice *lat, int i, int j)
 {
     if (i == j) return 0.0;
     if (lat->kind == KL_LATTICE_CELLS) {
-        double way[2];
-        kl_cells_step(lat, i, j, way);
-        return hypot(way[0], way[1]);
+        double vector[2];
+        kl_cells_step(lat, i, j, vector);
+        return hypot(vector[0], vector[1]);
     }
     if (lat->kind == KL_LATTICE_FILE) {
         const int a = i < j ? i : j, b = i < j ? j : i;

@@ -83,9 +83,9 @@ kl_status kl_lattice_reorder(kl_lattice *lat, const char *how, kl_err *err) KL_M
    where there are none of these either. */
 double kl_lattice_distance(const kl_lattice *lat, int i, int j);
 
-/* The shortest way from site i to j, in coordinates: where it closes a ring or a circumference it leads out
-   of the picture. */
-void kl_lattice_step(const kl_lattice *lat, int i, int j, double way[2]);
+/* The shortest vector from site i to j, in coordinates: where it closes a ring or a circumference it leads
+   out of the picture. */
+void kl_lattice_step(const kl_lattice *lat, int i, int j, double vector[2]);
 
 /* A site as a user knows it: a name of a lattice file, or a number, from the end if negative; -1 if there is
    none. */

@@ -17,7 +17,7 @@ void kl_lattice_sort_bonds(kl_lattice *lat, int double_bonds);
 int kl_cells_take(const char *spec);
 kl_status kl_cells_create(const char *spec, int nsite, int double_bonds, kl_lattice **out,
                           kl_err *err) KL_MUST_CHECK;
-/* The shortest image of the way from i to j. */
-void kl_cells_step(const kl_lattice *lat, int i, int j, double way[2]);
+/* The shortest image of the vector from site i to j. */
+void kl_cells_step(const kl_lattice *lat, int i, int j, double vector[2]);
 
 #endif

@@ -14,8 +14,8 @@
 kl_status kl_modelread_find(const char *what, const char *const *setting, kl_tables **out,
                             kl_err *err) KL_MUST_CHECK;
 
-/* The same by the generator, built in or not. path: the file as messages name it; source of the tables is
- * what follows its last '/'. */
+/* The same by the generator, built in or not. path: the file as messages name it; the tables' source is what
+   follows its last '/'. */
 kl_status kl_modelread_text(const char *path, const char *text, int64_t size, const char *const *setting,
                             kl_tables **out, kl_err *err) KL_MUST_CHECK;
 

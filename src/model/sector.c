@@ -147,8 +147,8 @@ static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl
     while (i < k || j < from->n) {
         const int cmp = i == k ? 1 : j == from->n ? -1 : kl_qn_cmp(old[i].q, q);
         if (cmp <= 0) to[n] = old[i++];
-        else to[n] = (weighted){q, from->log_ways[j]};
-        if (cmp == 0) to[n].w = log_sum(to[n].w, from->log_ways[j]);
+        else to[n] = (weighted){q, from->log_count[j]};
+        if (cmp == 0) to[n].w = log_sum(to[n].w, from->log_count[j]);
         if (cmp >= 0 && ++j < from->n) q = kl_qn_add(m, from->q[j], c);
         n++;
     }
@@ -170,7 +170,7 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
         const kl_qn c = kl_qn_of(m, site->state_charge[s]);
         if (cyclic) { /* raised charges are in no order */
             for (int64_t i = 0; i < from->n; i++) {
-                all[n].w = from->log_ways[i];
+                all[n].w = from->log_count[i];
                 n += kl_qn_step(m, from->q[i], site, s, 1, &all[n].q);
             }
             continue;
@@ -195,8 +195,8 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
         qsort(all, (size_t)n, sizeof *all, weighted_by_charge);
     }
     KL_TRY(kl_alloc(&to->q, n, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->log_ways, n, KL_MEM_MISC, err));
-    for (int64_t i = 0; i < n; i++) to->q[i] = all[i].q, to->log_ways[i] = all[i].w;
+    KL_TRY(kl_alloc(&to->log_count, n, KL_MEM_MISC, err));
+    for (int64_t i = 0; i < n; i++) to->q[i] = all[i].q, to->log_count[i] = all[i].w;
     to->n = n;
 out:
     if (st != KL_OK) kl_reach_clear(to);
@@ -217,7 +217,7 @@ kl_status kl_reach_from(const kl_model *m, kl_qn edge, const kl_site_type *const
     kl_status st = KL_OK;
     kl_reach now = {0};
     KL_TRY(kl_alloc(&now.q, 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&now.log_ways, 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&now.log_count, 1, KL_MEM_MISC, err));
     now.q[0] = edge;
     now.n = 1;
     for (int p = first; p < last; p++) {
@@ -235,7 +235,7 @@ out:
 void kl_reach_clear(kl_reach *r)
 {
     kl_free(&r->q);
-    kl_free(&r->log_ways);
+    kl_free(&r->log_count);
     r->n = 0;
 }
 

@@ -43,11 +43,11 @@ kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_
 void kl_enlarged_destroy(kl_enlarged **e);
 
 /* Charges that the sites [first, last) can sum up to, ascending, each with the logarithm of the number of
-   ways. Where there are more than `most` (0: no limit) only the likeliest are kept. */
+   states that have it. Where there are more than `most` (0: no limit) only the likeliest are kept. */
 typedef struct kl_reach {
     int64_t n;
     kl_qn *q;
-    double *log_ways;
+    double *log_count;
 } kl_reach;
 kl_status kl_reach_create(const kl_model *m, const kl_site_type *const *type, int first, int last,
                           int64_t most, kl_reach *out, kl_err *err) KL_MUST_CHECK;

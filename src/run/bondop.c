@@ -60,7 +60,7 @@ static int find_shift(const kl_model *m, const kl_siteop *op, kl_qn *shift)
     return 1;
 }
 
-/* Place of an operator among those of x. */
+/* Index of an operator among those of x. */
 static kl_status add_op(kl_bondop *x, const char *text, int *place, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -26,7 +26,7 @@ typedef struct kl_bondop {
     int nop;
     kl_siteop *op[KL_BONDOP_OPS];
     kl_qn shift[KL_BONDOP_OPS]; /* by how much each changes the charges */
-    int adjoint[KL_BONDOP_OPS]; /* place of its adjoint, -1: not there yet */
+    int adjoint[KL_BONDOP_OPS]; /* index of its adjoint, -1: not there yet */
     int nstring;
     kl_bondstring string[KL_BONDOP_STRINGS];
 } kl_bondop;

@@ -199,6 +199,7 @@ static kl_status refuse_idle(const kl_options *o, kl_err *err)
         {ED | CI, "sigma", "format", "sell|sellr", NULL},
         {ED | BENCH, "neumann-order", "precondition", "neumann", NULL},
         {ED | BENCH, "precondition", "solver", "davidson|lobpcg", "states"},
+        {ED, "basis", "solver", "davidson|lanczos", NULL},
         {KL_ALL_COMMANDS, "m-min", "discard", NULL, NULL},
         {ED, "checkpoint-every", "output", NULL, NULL},
     };
@@ -211,6 +212,10 @@ static kl_status refuse_idle(const kl_options *o, kl_err *err)
                        named ? " " : "", named ? row[k].value : "", more ? " or --" : "",
                        more ? row[k].or_of : "");
     }
+    if ((ED & KL_BIT(o->command)) && o->states <= 1 && is_given(o, "basis", NULL) &&
+        is_given(o, "solver", "lanczos"))
+        return kl_fail(err, KL_EINPUT,
+                       "--basis has no effect on one state by --solver lanczos, which keeps three vectors");
     return KL_OK;
 }
 

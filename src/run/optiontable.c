@@ -103,6 +103,8 @@ const kl_option_row kl_option_table[] = {
           "some, and marks the lowest energy"),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
+    NAMED("charge", 0, "S=VALUE", SYSTEM, INTEGRALS, charge, "S=VALUE",
+          "total spin of the state, 0, 1/2, 1, ...: runs in its multiplets, of restricted orbitals (Sz alone)"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
          "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
     NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 1000000, "the N lowest states (1)"),
@@ -262,6 +264,7 @@ const kl_option_row kl_option_table[] = {
     TEXT("beside", 0, "PROGRAM", RUN, B(BENCH_RUN), bench.program, FILE,
          "another build's program, which makes the same run in turn with this one"),
     NUMBER("rounds", 0, "N", RUN, B(BENCH_RUN), bench.rounds, INT, 1, 100, "runs of each program (1)"),
+    NUMBER("rounds", 0, "N", RUN, B(BENCH_AUTO), bench.rounds, INT, 1, 100, "runs of each choice (3)"),
     NUMBER("rows", 0, "N", RUN, B(BENCH_CI), bench.rows, INT, 16384, 16777216,
            "of the matrix without a file (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 "
            "takes 12 GB"),
@@ -279,6 +282,8 @@ const kl_option_row kl_option_table[] = {
          "lines whose names contain it: \"dot\", \"V^T x\", \"400 shapes\", \"hubbard\", \"m=2048\", "
          "\"heisenberg m=4096 l11r\""),
     TEXT("only", 0, "TEXT", RUN, B(BENCH_COMPARE), bench.only, FILLED, "operations whose names contain it"),
+    TEXT("only", 0, "TEXT", RUN, B(BENCH_AUTO), bench.only, FILLED,
+         "runs with a word that contains it: \"ci\", \"ring:24\""),
     TEXT("only", 0, "TEXT", RUN, B(TUNE), bench.only, FILLED,
          "operations whose names contain it; what the table has of others stays"),
     NUMBER("only", 0, "N", RUN, B(BENCH_REPLAY), bench.list, INT, 1, 1e9,
@@ -287,6 +292,7 @@ const kl_option_row kl_option_table[] = {
     FLAG("own", 0, RUN, DEVICES, bench.own, "lists by our best kernel only, and by CUDA's"),
     FLAG("quick", 0, RUN, DEVICES, bench.quick, "of products burst rates only, after less rest"),
     FLAG("quick", 0, RUN, B(BENCH_COMPARE) | B(TUNE), bench.quick, "small sizes alone"),
+    FLAG("quick", 0, RUN, B(BENCH_AUTO), bench.quick, "the shortest runs alone"),
     FLAG("host", 0, RUN, DEVICES, bench.host,
          "lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, "
          "or cuBLAS product by product)"),

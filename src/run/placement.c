@@ -190,7 +190,8 @@ static kl_exec *open_with_room(kl_placement *p, int which, double need, int meas
     ex->most_bytes = p->device_memory;
     const int64_t bytes = ex->vt.room(ex);
     const double room = (double)bytes;
-    /* Who does not know its room may be the host itself: no place for what the host cannot hold. */
+    /* A device that does not know how much memory is free may be the host itself, and cannot take what the
+       host has not the memory for. */
     if (room >= need && (measured || bytes < INT64_MAX)) return ex;
     snprintf(p->why, sizeof p->why, "host: %s would be ahead, but has %s of the %s that are needed",
              kl_tune_exec[which], kl_mem_text(room, a), kl_mem_text(need, b));

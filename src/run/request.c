@@ -11,12 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What needs no operator of a site: a state of a total spin is measured as it is; for all else one component
-   of it is written out. */
-static int knows_spin(kl_request_kind kind)
+/* What a state of a total spin is measured by as it is; for all else one component of it is written out. */
+static int knows_spin(const kl_request *q, const kl_measure *m)
 {
-    return kind == KL_REQUEST_ENERGY || kind == KL_REQUEST_VARIANCE || kind == KL_REQUEST_ENTROPY ||
-           kind == KL_REQUEST_SPECTRUM || kind == KL_REQUEST_OVERLAP;
+    return q->kind != KL_REQUEST_BONDCORR && kl_measure_can_pass(m, q->between);
 }
 
 kl_status kl_request_check(const char *text, const kl_model *model, const kl_lattice *lat, kl_err *err)
@@ -394,7 +392,7 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
     KL_TRY(open_subjects(scene, &x, err));
     for (int i = 0; i < n; i++) {
         KL_TRY(kl_request_read(text[i], named(scene), scene->lat, &q, err));
-        const int plain = scene->plain != NULL && !knows_spin(q.kind);
+        const int plain = scene->plain != NULL && x.n > 0 && !knows_spin(&q, x.m[0]);
         if (plain) KL_TRY(write_out(scene, &x, err));
         KL_TRY(run_one(scene, &q, x.n, nmean, plain ? x.plain : x.m, r, err));
         kl_request_clear(&q);

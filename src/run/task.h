@@ -15,6 +15,7 @@ typedef struct kl_task_given {
     void *self;
     /* NULL, or makes the lattice */
     kl_status (*lattice)(void *self, kl_lattice **out, kl_err *err);
+    int no_run; /* 1: the system is read, whatever the command of the options */
 } kl_task_given;
 
 typedef struct kl_task {

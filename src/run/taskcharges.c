@@ -109,7 +109,8 @@ static kl_status molecule_charges(kl_task *t, kl_err *err)
 {
     const kl_moleculetask *const x = t->molecule;
     const int all = x->irrep < 0;
-    for (int c = 2; c < t->model->ncharge && all; c++) t->scan[c] = t->scanning = 1;
+    for (int c = 0; c < t->model->ncharge && all; c++)
+        if (t->model->charge[c].modulus > 0) t->scan[c] = t->scanning = 1;
     return kl_molecule_target(x->m, x->nup, x->ndn, all ? 0 : x->irrep, &t->target, err);
 }
 

@@ -108,8 +108,8 @@ out:
     return st;
 }
 
-/* Columns of V, or, behind `before` vectors that are kept, of W: those of the device at once, the others by
-   way of their places. */
+/* Columns of V, or, behind `before` vectors that are kept, of W: those of the device at once, the others
+   through the buffer. */
 static kl_status take_columns(const kl_davidson *s, const kl_columns *c, int before, const kl_dptr *to,
                               kl_err *err)
 {

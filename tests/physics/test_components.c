@@ -69,7 +69,8 @@ static void make_states(const pair_t *p, kl_qn target, uint64_t seed, kl_state *
 }
 
 /* Of a singlet the Schmidt values are those of any component; of S > 0 the left end's spin is mixed in. */
-static void check_spectrum(const pair_t *p, const kl_state *spin, const kl_state *plain)
+static void compare_spectra(const pair_t *p, const kl_state *spin, const kl_state *plain, double allowed,
+                            double of_entropy)
 {
     enum { MOST = 20000 };
     static double a[MOST], b[MOST];
@@ -81,41 +82,94 @@ static void check_spectrum(const pair_t *p, const kl_state *spin, const kl_state
     for (int cut = 1; cut < spin->nsite; cut++) {
         const int na = core_cut_weights(x, cut, a), nb = core_cut_weights(y, cut, b);
         expect_true(na > 0);
-        for (int i = 0; i < na || i < nb; i++) expect_near(i < na ? a[i] : 0, i < nb ? b[i] : 0, 1e-14);
-        expect_near(kl_canonical_entropy(x, cut), kl_canonical_entropy(y, cut), 1e-12);
+        for (int i = 0; i < na || i < nb; i++) expect_near(i < na ? a[i] : 0, i < nb ? b[i] : 0, allowed);
+        expect_near(kl_canonical_entropy(x, cut), kl_canonical_entropy(y, cut), of_entropy);
     }
     kl_canonical_destroy(&x);
     kl_canonical_destroy(&y);
 }
 
-/* Every named operator at every site, and with its adjoint at every two. */
-static void check_measured(const pair_t *p, const kl_state *plain, const double *psi)
+static double largest_difference(int n, const double *a, const double *b)
+{
+    double most = 0;
+    for (int i = 0; i < n; i++) most = fmax(most, fabs(a[i] - b[i]));
+    return most;
+}
+
+static int products_seen; /* that are not 0 */
+
+/* Random products of three or four operators, on sites that may be equal. */
+static void check_products(const pair_t *p, kl_measure *m, const double *psi, uint64_t seed)
+{
+    const kl_model *const model = p->plain.model;
+    const int n = p->plain.terms->nsite;
+    for (int trial = 0; trial < 60; trial++) {
+        int site[4], count = 3 + trial % 2;
+        const char *name[4];
+        kl_siteop *op[4] = {NULL};
+        double value;
+        for (int k = 0; k < count; k++) {
+            const kl_site_type *const type = &model->type[kl_test_bits(&seed) % (uint64_t)model->ntype];
+            const kl_site_op *o;
+            do o = &type->op[1 + kl_test_bits(&seed) % (uint64_t)(type->nop - 1)];
+            while (!o->named);
+            do site[k] = (int)(kl_test_bits(&seed) % (uint64_t)n);
+            while (kl_model_type_at(model, p->plain.lat, site[k]) != type);
+            name[k] = o->name;
+            expect_ok(kl_siteop_create(model, o->name, &op[k], &err), err);
+        }
+        expect_ok(kl_measure_product(m, count, site, (const kl_siteop *const *)op, NULL, &value, &err), err);
+        const double exact = oracle_expect(p->full.o, psi, count, site, name);
+        expect_near(value, exact, 1e-12);
+        products_seen += fabs(exact) > 1e-6;
+        for (int k = 0; k < count; k++) kl_siteop_destroy(&op[k]);
+    }
+}
+
+/* Every named operator at every site, and with every other at every two, of the state as it is and written
+   out. */
+static void check_measured(const pair_t *p, const kl_state *spin, const kl_state *plain, const double *psi)
 {
     const core_job *const j = &p->plain;
     const int n = plain->nsite;
-    double one[64], two[64 * 64];
-    kl_measure *m = NULL;
-    expect_ok(kl_measure_create(j->ex, plain, 0, j->lat, &m, &err), err);
-    for (int a = 1; a < j->model->type[0].nop; a++) {
-        const kl_site_op *const op = &j->model->type[0].op[a], *const other =
-                                                                   &j->model->type[0].op[op->adjoint];
-        if (!op->named || !other->named) continue;
-        kl_siteop *x = NULL, *y = NULL;
-        const char *const name[] = {op->name, other->name};
-        expect_ok(kl_siteop_create(j->model, op->name, &x, &err), err);
-        expect_ok(kl_siteop_create(j->model, other->name, &y, &err), err);
-        expect_ok(kl_measure_local(m, x, one, &err), err);
-        expect_ok(kl_measure_pairs(m, x, NULL, y, 0, two, &err), err);
-        for (int i = 0; i < n; i++) expect_near(one[i], oracle_expect(p->full.o, psi, 1, &i, name), 1e-12);
-        for (int i = 0; i < n; i++)
-            for (int k = 0; k < n; k++) {
-                const int site[] = {i, k};
-                expect_near(two[i * n + k], oracle_expect(p->full.o, psi, 2, site, name), 1e-12);
+    double one[64], two[2][64 * 64], *share[2] = {NULL, NULL};
+    int d[2];
+    kl_measure *m[2] = {NULL};
+    expect_ok(kl_measure_create(p->spin.ex, spin, 0, p->spin.lat, &m[0], &err), err);
+    expect_ok(kl_measure_create(j->ex, plain, 0, j->lat, &m[1], &err), err);
+    for (int a = 1; a < j->model->type[0].nop; a++)
+        for (int b = 1; b < j->model->type[0].nop; b++) {
+            const kl_site_op *const op = &j->model->type[0].op[a], *const other = &j->model->type[0].op[b];
+            if (!op->named || !other->named) continue;
+            kl_siteop *x = NULL, *y = NULL;
+            const char *const name[] = {op->name, other->name};
+            expect_ok(kl_siteop_create(j->model, op->name, &x, &err), err);
+            expect_ok(kl_siteop_create(j->model, other->name, &y, &err), err);
+            for (int which = 0; which < 2; which++) {
+                expect_ok(kl_measure_local(m[which], x, one, &err), err);
+                expect_ok(kl_measure_pairs(m[which], x, NULL, y, 0, two[which], &err), err);
+                for (int i = 0; i < n; i++)
+                    expect_near(one[i], oracle_expect(p->full.o, psi, 1, &i, name), 1e-12);
             }
-        kl_siteop_destroy(&x);
-        kl_siteop_destroy(&y);
+            expect_near(largest_difference(n * n, two[0], two[1]), 0, 1e-12);
+            for (int i = 0; i < n && b == op->adjoint; i++)
+                for (int k = 0; k < n; k++) {
+                    const int site[] = {i, k};
+                    expect_near(two[0][i * n + k], oracle_expect(p->full.o, psi, 2, site, name), 1e-12);
+                }
+            kl_siteop_destroy(&x);
+            kl_siteop_destroy(&y);
+        }
+    for (int which = 0; which < 2; which++) {
+        expect_ok(kl_measure_populations(m[which], &d[which], &share[which], &err), err);
+        check_products(p, m[which], psi, 11);
     }
-    kl_measure_destroy(&m);
+    expect_eq(d[0], d[1]);
+    expect_near(largest_difference(n * d[0], share[0], share[1]), 0, 1e-12);
+    kl_free(&share[0]);
+    kl_free(&share[1]);
+    kl_measure_destroy(&m[0]);
+    kl_measure_destroy(&m[1]);
 }
 
 /* One component of x and of H x, target NULL: M = S. */
@@ -134,8 +188,8 @@ static void check_component(const pair_t *p, const kl_state *x, const kl_state *
     const double size = norm_of(n, hv);
     for (int64_t i = 0; i < n; i++) expect_near(hv[i], size * vy[i], 1e-13 * p->full.norm);
     if (target == NULL) {
-        check_measured(p, wx, vx);
-        if (x->target.v[kl_model_spin(x->model)] == 0) check_spectrum(p, x, wx);
+        check_measured(p, x, wx, vx);
+        if (x->target.v[kl_model_spin(x->model)] == 0) compare_spectra(p, x, wx, 1e-14, 1e-12);
     }
     free(vx);
     free(vy);
@@ -189,7 +243,9 @@ static void test_components(void **unused)
     for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
         pair_t p;
         open_pair(&p, row[k][0], row[k][1], row[k][2], row[k][3], row[k][4]);
+        products_seen = 0;
         check_pair(&p, 4);
+        expect_true(products_seen > 10);
     }
     core_no_memory();
 }
@@ -238,8 +294,39 @@ static void test_start(void **unused)
     core_no_memory();
 }
 
+/* Ground states of runs with S = 0 and with Sz = 0, neither of which knows of the other: equal Schmidt values
+   at every cut. */
+static void test_spectra(void **unused)
+{
+    (void)unused;
+    static const char *const row[][6] = {
+        {"heisenberg", "S=1/2", "chain:12", "", "S=0", "Sz=0"},
+        {"heisenberg", "S=1", "chain:6", "", "S=0", "Sz=0"},
+        {"j1j2", NULL, "ladder:4x2", "J2=0.3", "S=0", "Sz=0"},
+        {"hubbard", NULL, "ladder:3x2", "U=5", "N=6 S=0", "N_up=3 N_dn=3"},
+        {"tj", NULL, "chain:8", "J=0.5", "N=6 S=0", "N_up=3 N_dn=3"},
+        {"kondo", NULL, "chain:4", "J=1.3", "N=4 S=0", "N=4 Sz=0"},
+    };
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        pair_t p = {0};
+        open_pair(&p, row[k][0], row[k][1], row[k][2], NULL, row[k][3]);
+        core_run x = core_exact(4000, core_charge(p.spin.model, row[k][4]), 1, KL_STRATEGY_AUTO),
+                 y = core_exact(4000, core_charge(p.plain.model, row[k][5]), 1, KL_STRATEGY_AUTO);
+        core_go(&p.spin, &x);
+        core_go(&p.plain, &y);
+        kl_test_case("%s: ground states of two runs", p.spin.name);
+        expect_near(x.state->energy[0], y.state->energy[0], 1e-12 * fabs(y.state->energy[0]));
+        compare_spectra(&p, x.state, y.state, 1e-12, 1e-11);
+        core_drop(&x);
+        core_drop(&y);
+        close_pair(&p);
+    }
+    core_no_memory();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_components), cmocka_unit_test(test_start)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_components), cmocka_unit_test(test_start),
+                                       cmocka_unit_test(test_spectra)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,7 +75,7 @@ static void check_sector(const system_t *spin, const system_t *plain, const orac
     const int n = exact_levels(spin, plain, o, all->q[i], w), nstate = n < 4 ? n : 4;
     kl_test_case("%s %s, %s", spin->model->name, spin->model->variant,
                  kl_qn_print(spin->model, all->q[i], text, sizeof text));
-    expect_near(exp(all->log_ways[i]), n, 1e-9 * n);
+    expect_near(exp(all->log_count[i]), n, 1e-9 * n);
     levels(spin, all->q[i], i % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, nstate, energy, &state);
     for (int k = 0; k < nstate; k++) expect_near(energy[k], w[k], 1e-10);
     kl_state_destroy(&state);

@@ -136,7 +136,7 @@ static void check_head(const kl_result *r, const fixture *f)
         assert_int_equal(r->geometry.bond[b][bond->reversed], bond->i);
         assert_int_equal(r->geometry.bond[b][!bond->reversed], bond->j);
         assert_true(r->geometry.length[b] == bond->r);
-        assert_true(fabs(hypot(r->geometry.way[b][0], r->geometry.way[b][1]) - bond->r) < 1e-12);
+        assert_true(fabs(hypot(r->geometry.vector[b][0], r->geometry.vector[b][1]) - bond->r) < 1e-12);
         for (int c = 0; c < lat->nbond_class; c++) {
             int has = 0;
             for (int k = 0; k < bond->nclass; k++) has |= bond->cls[k] == c;

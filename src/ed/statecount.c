@@ -1,38 +1,38 @@
 /* Numbers of combinations that reach charges.
    SPDX-License-Identifier: Apache-2.0 */
-#include "ed/ways.h"
+#include "ed/statecount.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 
-static void clear(kl_ways *w)
+static void clear(kl_statecount *w)
 {
     kl_free(&w->q);
     kl_free(&w->count);
     w->n = 0;
 }
 
-typedef struct way {
+typedef struct entry {
     kl_qn q;
     double count;
-} way;
+} entry;
 
 static int by_charge(const void *a, const void *b)
 {
-    return kl_qn_cmp(((const way *)a)->q, ((const way *)b)->q);
+    return kl_qn_cmp(((const entry *)a)->q, ((const entry *)b)->q);
 }
 
-static kl_status extend(const kl_model *m, const kl_ways *from, const kl_site_type *site, kl_ways *to,
-                        kl_err *err)
+static kl_status extend(const kl_model *m, const kl_statecount *from, const kl_site_type *site,
+                        kl_statecount *to, kl_err *err)
 {
     kl_status st = KL_OK;
-    way *all = NULL;
-    kl_ways next = {0};
+    entry *all = NULL;
+    kl_statecount next = {0};
     KL_TRY(kl_alloc(&all, from->n * site->dim, KL_MEM_MISC, err));
     int64_t n = 0, k = 0;
     for (int s = 0; s < site->dim; s++) {
         const kl_qn c = kl_qn_of(m, site->state_charge[s]);
-        for (int64_t i = 0; i < from->n; i++) all[n++] = (way){kl_qn_add(m, from->q[i], c), from->count[i]};
+        for (int64_t i = 0; i < from->n; i++) all[n++] = (entry){kl_qn_add(m, from->q[i], c), from->count[i]};
     }
     qsort(all, (size_t)n, sizeof *all, by_charge);
     for (int64_t i = 0; i < n; i++) {
@@ -50,11 +50,11 @@ out:
     return st;
 }
 
-kl_status kl_ways_create(const kl_model *m, const kl_site_type *const *type, int npos, kl_ways **out,
-                         kl_err *err)
+kl_status kl_statecount_create(const kl_model *m, const kl_site_type *const *type, int npos,
+                               kl_statecount **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_ways *w = NULL;
+    kl_statecount *w = NULL;
     KL_TRY(kl_alloc(&w, npos + 1, KL_MEM_MISC, err));
     *out = w;
     KL_TRY(kl_alloc(&w[0].q, 1, KL_MEM_MISC, err));
@@ -66,13 +66,13 @@ out:
     return st;
 }
 
-void kl_ways_free(kl_ways **w, int npos)
+void kl_statecount_free(kl_statecount **w, int npos)
 {
     for (int p = 0; *w && p <= npos; p++) clear(&(*w)[p]);
     kl_free(w);
 }
 
-int64_t kl_ways_find(const kl_ways *w, kl_qn q)
+int64_t kl_statecount_find(const kl_statecount *w, kl_qn q)
 {
     int64_t lo = 0, hi = w->n - 1;
     while (lo <= hi) {
