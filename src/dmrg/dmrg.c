@@ -462,8 +462,8 @@ static void sum_up(run *r)
     const kl_outlook now = kl_schedule_outlook(&r->plan, res);
     res->error_estimate = now.bar;
     res->energy_extrapolated = now.limit;
-    res->gap = now.gap;
-    res->unresolved = now.unresolved;
+    res->gap = now.next;
+    res->unresolved = now.mixed;
     res->distance = now.distance;
     res->wait = now.wait;
     for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];

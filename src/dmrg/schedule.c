@@ -373,6 +373,20 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
 /* Norm of what the truncations of a sweep take from the state. */
 static double lacking(const kl_schedule *s, const kl_dmrg_row *b) { return sqrt(s->nsite * b->discarded); }
 
+/* What lies above the wanted states, guards that a run ends with included: one within the error bar may be
+   part of what is kept. */
+static void look_at_next(const kl_schedule *s, const kl_dmrg_result *res, int held, kl_outlook *o)
+{
+    o->next = o->gap;
+    o->mixed = o->unresolved;
+    for (int i = 0; i < KL_NGUARD && i < held - s->opts->nstate; i++) {
+        const kl_dmrg_row *const row = gap_row(res, i);
+        const double g = row ? fmax(row->gap[i], 0) : INFINITY;
+        if (g <= o->bar) o->mixed = fmax(o->mixed, fmax(g, rounding_of(s)));
+        else o->next = fmin(o->next, g);
+    }
+}
+
 kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
@@ -400,11 +414,12 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     /* a state not told apart is known no better itself */
     o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved,
                  (closing_sweeps(s, res) > 0 ? 16 : 4) * rounding_of(s));
+    look_at_next(s, res, held, &o);
     /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. */
-    o.distance = o.unresolved > 0 ? 1
-                                  : fmin(1, sqrt((o.kept + (exact ? 0 : o.bar)) / divisor(s, o.gap)) +
-                                                (exact ? residual / divisor(s, o.gap) : 0));
-    if (o.unresolved == 0 && is_close(s, res, &o)) o.distance = lacking(s, b) + residual / divisor(s, o.gap);
+    const double divided = divisor(s, o.next);
+    o.distance = sqrt((o.kept + (exact ? 0 : o.bar)) / divided) + (exact ? residual / divided : 0);
+    if (is_close(s, res, &o)) o.distance = lacking(s, b) + residual / divided;
+    o.distance = o.mixed > 0 ? 1 : fmin(1, o.distance);
     o.wait = waits_for(s, &o);
     return o;
 }
@@ -526,10 +541,16 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     return next;
 }
 
-/* Two sites and next to all states that have weight. */
-static kl_stage closing(const kl_schedule *s, const kl_outlook *now)
+/* Two sites and next to all states that have weight. Guards that lie close stay, or a state settles in a
+   mixture with them; those that cannot be told apart are no help. */
+static kl_stage closing(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
-    const int whole = s->block < INT_MAX / 4 ? 4 * s->block : INT_MAX, held = s->opts->nstate;
+    const int whole = s->block < INT_MAX / 4 ? 4 * s->block : INT_MAX;
+    int held = s->opts->nstate;
+    for (int i = 0; i < KL_NGUARD && s->opts->nstate + i < held_most(s); i++) {
+        const kl_dmrg_row *const row = gap_row(res, i);
+        if (row && row->gap[i] < NEAR * s->unit.gap && row->gap[i] > now->bar) held = s->opts->nstate + i + 1;
+    }
     return (kl_stage){.m = whole < m_cap_of(s) ? whole : m_cap_of(s), /* a cut between has a site more */
                       .held = held,
                       .sites = 2,
@@ -560,7 +581,7 @@ kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *res)
 {
     if (s->opts->nsweep) return given(s, res);
     const kl_outlook now = res->nrow ? kl_schedule_outlook(s, res) : (kl_outlook){.gap = INFINITY};
-    if (res->nrow > 0 && closes(s, res, &now)) return closing(s, &now);
+    if (res->nrow > 0 && closes(s, res, &now)) return closing(s, res, &now);
     return automatic(s, res, &now);
 }
 

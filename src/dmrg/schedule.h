@@ -53,6 +53,8 @@ typedef struct kl_outlook {
     double gap;
     /* gap of states that are not told apart from the wanted ones: they lie within this; 0: there are none */
     double unresolved;
+    /* the same two with guards that are still carried, which enter no decision: what is told */
+    double next, mixed;
     double bar; /* error bar of the energy: the largest of the above that bound it */
     /* where values are measured: the residual at which the state is as good as its energy */
     double residual_wanted;

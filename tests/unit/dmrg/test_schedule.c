@@ -101,6 +101,30 @@ static void test_equal(void **state)
     expect_eq(o.wait, KL_WAIT_NOTHING);
 }
 
+/* A run that ends while guards are still carried tells of them: the next state is theirs, and one within the
+   error bar may be part of what is kept. */
+static void test_carried_guards(void **state)
+{
+    static const double gap[] = {0, 1e-10, 5e-6, 0.4};
+    (void)state;
+    for (size_t k = 0; k < sizeof gap / sizeof *gap; k++) {
+        scene s;
+        open_with(&s, gap[k], 0.5);
+        s.row[3].noise = s.row[2].noise = 0;
+        s.row[2].energy[0] = s.row[3].energy[0] + 1e-9;
+        s.row[3].discarded = 1e-15;
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        const int mixed = gap[k] < 1e-9;
+        kl_test_case("a guard %g above", gap[k]);
+        expect_true(o.bar > 1e-10 && o.bar < 1e-8);
+        expect_eq(o.wait, KL_WAIT_NOTHING);
+        expect_eq(o.mixed > 0, mixed);
+        expect_near(o.next, mixed ? 0.5 : gap[k], 1e-15);
+        if (mixed) expect_near(o.distance, 1, 0);
+        else expect_near(o.distance, sqrt(o.bar / fmin(0.05, gap[k])), 1e-12);
+    }
+}
+
 static void test_gap(void **state)
 {
     scene s;
@@ -377,12 +401,13 @@ static void test_many_sectors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards),  cmocka_unit_test(test_equal),
-        cmocka_unit_test(test_gap),     cmocka_unit_test(test_slope),
-        cmocka_unit_test(test_waits),   cmocka_unit_test(test_whole_bar),
-        cmocka_unit_test(test_lines),   cmocka_unit_test(test_probe),
-        cmocka_unit_test(test_whole),   cmocka_unit_test(test_whole_state),
-        cmocka_unit_test(test_closing), cmocka_unit_test(test_many_sectors),
+        cmocka_unit_test(test_guards),         cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_carried_guards), cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_slope),          cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_whole_bar),      cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_probe),          cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_whole_state),    cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
