@@ -158,14 +158,6 @@ do
     status, _, said = run(small .. " --exact -7")
     ok(status ~= 0 and said:find "bench run: the energy %-6%.91%d+ is 8%.8e%-02 from %-7",
         "bench run, wrong energy", said)
-    local water = absolute(arg[0]):match "^(.*)/cli/" .. "/data/h2o-sto3g.fcidump"
-    status, out = run("bench auto --quick --rounds 2 " .. water)
-    ok(status == 0 and select(2, out:gsub("same energies PASS", "")) == 2
-        and out:find "\nci h2o%-sto3g%.fcidump\n  auto [%d.]+ s %([%d.]+ to [%d.]+%), host [%d.]+ s"
-        and out:find "auto within 5 %% of the best single choice in [012] of 2 runs", "bench auto", out)
-    status, _, said = run "bench auto --only nowhere"
-    ok(status == 2 and said:find "%-%-only: 'nowhere' is in none of the runs",
-        "bench auto, no such run", said)
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
     status, out = run "bench gemv_normal --exec host --height 1000 --width 1 --width 20 --csv normal.csv"
