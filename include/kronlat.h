@@ -302,10 +302,11 @@ int kronlat_tensors_sites(const kronlat_tensors *tensors);
 int kronlat_tensors_site(const kronlat_tensors *tensors, int position);
 int kronlat_tensors_dimension(const kronlat_tensors *tensors, int position);
 /* Charges of a sector: those of the problem, or, of a state with the total spin, those of the component that
-   the tensors are of; and *name of charge c with its unit, as kronlat_problem_charge tells it. */
+   the tensors are of. *name, *numerator, *denominator and *modulus of charge c as kronlat_problem_charge
+   tells them. */
 int kronlat_tensors_charges(const kronlat_tensors *tensors);
-kronlat_status kronlat_tensors_charge(const kronlat_tensors *tensors, int c, const char **name, int *numerator,
-                                      int *denominator, int *modulus, kronlat_error *error);
+kronlat_status kronlat_tensors_charge(const kronlat_tensors *tensors, int c, const char **name,
+                                      int *numerator, int *denominator, int *modulus, kronlat_error *error);
 /* Sectors of bond 0 to sites; -1: no such bond. */
 int kronlat_tensors_sectors(const kronlat_tensors *tensors, int bond);
 /* charge[charges]: of a sector of a bond, in the unit of kronlat_tensors_charge; *dimension: its states.
