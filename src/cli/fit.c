@@ -51,8 +51,8 @@ enum {
 };
 static const double trim[NTRIM] = {1.0 / 16, 1.0 / 8, 1.0 / 6, 1.0 / 5, 1.0 / 4};
 
-/* Heisenberg chains of 64 and 128 are 1.3 and 1.5 / ln^2 too low; they fit k = 0.6, XXZ chains of Delta = 1/2,
-   where k = 3/4 and c is right, k = 0.7. */
+/* Heisenberg chains of 64 and 128 are 1.3 and 1.5 / ln^2 too low; they fit k = 0.6, XXZ chains of
+   Delta = 1/2, where k = 3/4 and c is right, k = 0.7. */
 static const double MARGINAL = 0.65, LOGARITHMS = 2;
 
 typedef struct charge_fit {
@@ -129,8 +129,8 @@ int kl_fit_charge(int nsite, int closed, const double *s, double *c, double *err
 
 /* ---------------------------------------------------------------- decays */
 
-/* ln |C| by 1 and x: slope, and its error: how far it moves when the nearer half is left out, and no less than
-   what is left of the points makes it uncertain. */
+/* ln |C| by 1 and x: slope, and its error: how far it moves when the nearer half is left out, and no less
+   than what is left of the points makes it uncertain. */
 static int slope(int n, const double *x, const double *y, double *out, double *error, double *start,
                  double *rms)
 {
