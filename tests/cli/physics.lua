@@ -332,7 +332,7 @@ end
 
 -- Models of one's own: an Anderson star, bosons and fermions on the same sites.
 do
-    local root = HERE .. "../../examples/"
+    local root = kit.absolute(HERE):gsub("tests/cli/$", ""):gsub("/%./$", "/") .. "examples/"
     local star = (" %sanderson.lua --lattice %sbath.lua -p eps=0,-1.5,-1,-0.5,0,0.5,1,1.5 "):format(root, root)
         .. "--charge N_up=4 --charge N_dn=4 --measure docc"
     local exact, err = document("ed" .. star)
