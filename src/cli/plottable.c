@@ -213,7 +213,7 @@ static void write_script(FILE *to, const void *self, const char *terminal)
     kl_plot_page(to, terminal, width, height);
     const double begin = (double)left / width, end = 1 - (double)right / width;
     fprintf(to,
-            "set grid\nset key at screen %g, graph 1 left top Left reverse\nset multiplot\n"
+            "set grid\nset key at screen %g, graph 1 left top Left reverse samplen 1\nset multiplot\n"
             "set lmargin at screen %g\nset rmargin at screen %g\n",
             end + 10.0 / width, begin, end);
     for (int u = t->name[UNIT].n - 1; u >= 0; u--) {
