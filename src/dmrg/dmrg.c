@@ -216,7 +216,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .precise = g->precise,
                              .way = r->o->truncation,
                              .settled = before && before->noise == 0,
-                             .fill = fill};
+                             .fill = fill,
+                             .watch = r->mon && !r->probing ? r->mon->truncations : NULL};
     const int c = r->e->centre;
     KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
     if (!r->probing) {
