@@ -82,9 +82,9 @@ static double growth(const kl_leading_opts *o, const kl_warm *warm)
 }
 
 /* Passes behind the first product. One leaves a thousandth more weight out than the best; without any it is a
-   hundredth where the wavefunction still changes. Noise leaves the basis of the sweep before far off; columns
-   that begin at random, as those of several wavefunctions do, of which that basis knows no mixture, leave half
-   a hundredth more with two. */
+   hundredth where the wavefunction still changes. Noise leaves the basis of the sweep before far off. Columns
+   that begin at random, as those of several wavefunctions do, whose mixtures that basis does not know, leave
+   half a hundredth more than the best with two. */
 static int passes(const kl_leading_opts *o, const kl_warm *warm, int nstate)
 {
     return !warm || nstate > 1 ? 3 : !o->settled ? 2 : 1;

@@ -40,8 +40,8 @@ typedef struct kl_trunc_info {
                              had been tried */
 } kl_trunc_info;
 
-/* Told of every truncation: of which wavefunctions, and the isometry that was found, whose numbers are at data
-   on the executor. */
+/* Told of every truncation: of which wavefunctions, and the isometry that was found, whose numbers are at
+   data on the executor. */
 struct kl_trunc_watch {
     void *self;
     void (*seen)(void *self, kl_exec *ex, const kl_density *d, const kl_trunc_opts *o, const kl_isometry *iso,

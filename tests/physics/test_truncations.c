@@ -1,5 +1,5 @@
-/* Every truncation of whole runs as users start them, two sites and one, against the best possible of the same
-   wavefunctions for as many states: what is left out, and what is said to be.
+/* Every truncation of whole runs as users start them, two sites and one, against the best possible of the
+   same wavefunctions for as many states: what is left out, and what is said to be.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "kl_test.h"
@@ -12,8 +12,7 @@ typedef struct tally {
     double worst; /* of one */
 } tally;
 
-/* Segment c of d's side, all wavefunctions side by side: a[rows][cols nstate], to be freed; NULL: there is none.
- */
+/* Segment c of d's side, all wavefunctions side by side, to be freed; NULL: there is none. */
 static double *segment(const kl_density *d, const double *psi, int c, int *rows, int *cols)
 {
     const kl_layout *const lay = d->wave.layout;
