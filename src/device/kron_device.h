@@ -184,15 +184,40 @@ KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int
     }
 }
 
+#ifdef __cplusplus
+#define KL_AN(TYPE) TYPE
+#else
+#define KL_AN(TYPE) (TYPE) /* KL_AN(TYPE){...} is a value of that type in C and C++ */
+#endif
+
+/* Rows [first, first + n) of a group. */
+typedef struct kl_kron_group {
+    uint32_t first;
+    int n;
+} kl_kron_group;
+
+/* Which rows kl_kron_left_rows works on: constants where it is called. */
+typedef struct kl_kron_left_kind {
+    int unit, few, narrow;
+} kl_kron_left_kind;
+
+/* What they find in fast memory. */
+typedef struct kl_kron_fast {
+    uint32_t shared, once;
+    const double *table;
+} kl_kron_fast;
+
 /* Rows of one group on one tile: four lanes a row, two right states a lane; neighbouring warps have
    neighbouring rows, whose far entries are neighbours too. Words of the next rows are in flight while
    these are worked on, and values of far entries while near ones are. once: what the tile's right states have
    of the diagonal, in fast memory (bits of each in 32 bits, where few). few: a popcount of 32 bits makes the
    rest. Returns the lane's part of x . y. */
-KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_t g0, int n, int team,
-                                int unit, int few, int narrow, uint32_t shared, uint32_t once,
-                                const double *table, const double *x, double *y)
+KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, kl_kron_group group, int team,
+                                kl_kron_left_kind kind, kl_kron_fast fast, const double *x, double *y)
 {
+    const uint32_t g0 = group.first, shared = fast.shared, once = fast.once;
+    const int n = group.n, unit = kind.unit, few = kind.few, narrow = kind.narrow;
+    const double *const table = fast.table;
     enum {
         ROWS = KL_DEVKRON_LEFT_ROWS,
         LANES = KL_KRON_LANES,
@@ -311,14 +336,17 @@ KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group
     const uint32_t shared = kl_shared_address(s);
     double dot;
     if (plain)
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, shared, kl_shared_address(once),
-                                table, x + at, y + at);
+        dot = kl_kron_left_rows(b, tile, KL_AN(kl_kron_group){g0, n}, team,
+                                KL_AN(kl_kron_left_kind){1, 1, plain == 2},
+                                KL_AN(kl_kron_fast){shared, kl_shared_address(once), table}, x + at, y + at);
     else if (b->left.unit)
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, shared, kl_shared_address(once),
-                                table, x + at, y + at);
+        dot = kl_kron_left_rows(b, tile, KL_AN(kl_kron_group){g0, n}, team,
+                                KL_AN(kl_kron_left_kind){1, 0, b->left.narrow},
+                                KL_AN(kl_kron_fast){shared, kl_shared_address(once), table}, x + at, y + at);
     else
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, shared, kl_shared_address(once),
-                                table, x + at, y + at);
+        dot = kl_kron_left_rows(b, tile, KL_AN(kl_kron_group){g0, n}, team,
+                                KL_AN(kl_kron_left_kind){0, 0, b->left.narrow},
+                                KL_AN(kl_kron_fast){shared, kl_shared_address(once), table}, x + at, y + at);
     dot = kl_lane_sum(dot, 32);
     if (me % 32 == 0) part[me / 32] = dot;
     kl_block_sync();
@@ -459,11 +487,18 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
     }
 }
 
-/* Rows of one group for 8 left states from l0 on. crosses: there may be pairs a (x) b; full: all 8 states are
-   there. */
-KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team, int unit,
-                               int crosses, int narrow, int full, uint32_t shared, const double *x, double *y)
+/* Which rows kl_kron_right_rows works on. crosses: there may be pairs a (x) b; full: all 8 left states are
+   there. Constants where it is called. */
+typedef struct kl_kron_right_kind {
+    int unit, crosses, narrow, full;
+} kl_kron_right_kind;
+
+/* Rows of one group for 8 left states from l0 on. */
+KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, kl_kron_group group, int64_t l0, int team,
+                               kl_kron_right_kind kind, uint32_t shared, const double *x, double *y)
 {
+    const uint32_t g0 = group.first;
+    const int n = group.n, unit = kind.unit, crosses = kind.crosses, narrow = kind.narrow, full = kind.full;
     enum {
         ROWS = KL_DEVKRON_RIGHT_ROWS,
         LANES = KL_KRON_LANES,
@@ -585,10 +620,18 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     }
     const uint32_t shared = kl_shared_address(s);
     const int full = b->nl - l0 >= LANES;
-    if (plain && full) kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 1, shared, x, y);
-    else if (plain) kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 0, shared, x, y);
-    else if (b->right.unit) kl_kron_right_rows(b, g0, n, l0, team, 1, 1, b->right.narrow, full, shared, x, y);
-    else kl_kron_right_rows(b, g0, n, l0, team, 0, 1, b->right.narrow, full, shared, x, y);
+    if (plain && full)
+        kl_kron_right_rows(b, KL_AN(kl_kron_group){g0, n}, l0, team,
+                           KL_AN(kl_kron_right_kind){1, 0, plain == 2, 1}, shared, x, y);
+    else if (plain)
+        kl_kron_right_rows(b, KL_AN(kl_kron_group){g0, n}, l0, team,
+                           KL_AN(kl_kron_right_kind){1, 0, plain == 2, 0}, shared, x, y);
+    else if (b->right.unit)
+        kl_kron_right_rows(b, KL_AN(kl_kron_group){g0, n}, l0, team,
+                           KL_AN(kl_kron_right_kind){1, 1, b->right.narrow, full}, shared, x, y);
+    else
+        kl_kron_right_rows(b, KL_AN(kl_kron_group){g0, n}, l0, team,
+                           KL_AN(kl_kron_right_kind){0, 1, b->right.narrow, full}, shared, x, y);
 }
 
 /* ---------------------------------------------------------------- the sum of what items found */
