@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "bench/bench.h"
+#include "bench/bench_auto.h"
 #include "bench/bench_offload.h"
 #include "bench/bench_ci.h"
 #include "bench/bench_compare.h"
@@ -414,6 +415,7 @@ kl_status kl_bench_run(kl_options *o, kl_err *err)
     case KL_CMD_BENCH_DMRG: return o->model ? bench_dmrg_one(o, b->exact, beside, err) : bench_cases(o, err);
     case KL_CMD_BENCH_ED: return kl_bench_ed(o, b->exact, beside, err);
     case KL_CMD_BENCH_CI: return kl_bench_ci(o, err);
+    case KL_CMD_BENCH_AUTO: return kl_bench_auto(o, err);
     case KL_CMD_BENCH_RUN: return kl_bench_whole_run(o, err);
     case KL_CMD_BENCH_HX: return bench_hx(o, err);
     case KL_CMD_BENCH_REPLAY: return kl_bench_replay(o, err);

@@ -43,6 +43,7 @@ typedef struct bench {
     char absent[3][200];
     const char *csv, *json, *plot, *only, *output, *from;
     double opening[3]; /* seconds */
+    double spent[KL_NTIMED]; /* seconds on each operation, its operands included */
     int quick, nthread, nrow;
     row row[MOST_ROW];
     double read, copy, product; /* ceilings: bytes and flop a second; 0: no device */
@@ -291,12 +292,14 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
         const int64_t *const size = tuning ? tune_sizes[what] : compare_sizes[what];
         const int most = tuning ? 8 : 4;
         if (!wanted(b, (kl_timed)what)) continue;
+        const double begin = kl_prof_seconds();
         for (int i = 0;
              i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
             KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
             print_row(&b->row[b->nrow - 1]);
             if (tuning && i + 1 < most && known(&b->row[b->nrow - 1], size[i + 1])) break;
         }
+        b->spent[what] = kl_prof_seconds() - begin;
     }
 out:
     return st;
@@ -510,9 +513,18 @@ static void keep_others(const bench *b, const kl_tune *old, kl_tune *t)
     memcpy(t->list, old->list, sizeof t->list);
 }
 
+static void print_spent(const bench *b, double ways, double layouts, double all)
+{
+    printf("measured in %.1f s:", all);
+    for (int what = 0; what < KL_NTIMED; what++)
+        if (b->spent[what] > 0.05) printf(" %s %.1f,", kl_timed_name[what], b->spent[what]);
+    printf(" ways of lists %.1f, layouts %.1f\n", ways, layouts);
+}
+
 kl_status kl_bench_tune(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
+    const double begin = kl_prof_seconds();
     bench *b = NULL;
     kl_tune *t = NULL, *old = NULL;
     KL_TRY(kl_alloc(&b, 1, KL_MEM_MISC, err));
@@ -532,10 +544,14 @@ kl_status kl_bench_tune(const kl_options *o, kl_err *err)
         t->row[t->n] = (kl_tune_row){.what = b->row[i].what, .size = b->row[i].size};
         memcpy(t->row[t->n++].seconds, b->row[i].seconds, sizeof t->row[0].seconds);
     }
+    const double before = kl_prof_seconds();
     if (b->ex[CUDA] && wanted(b, KL_TIMED_LIST)) KL_TRY(measure_ways(b, t, err));
+    const double between = kl_prof_seconds();
     if (wanted(b, KL_TIMED_SPMV)) KL_TRY(measure_layouts(b, t, err));
+    const double after = kl_prof_seconds();
     if (b->only) keep_others(b, old, t);
     KL_TRY(kl_tune_write(t, b->output, err));
+    print_spent(b, between - before, after - between, after - begin);
     printf("written to %s; --exec auto asks it from now on\n", t->path);
 out:
     if (b) close_all(b);

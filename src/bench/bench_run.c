@@ -5,22 +5,18 @@
 #define _GNU_SOURCE
 #endif
 #include "bench/bench_run.h"
+#include "base/base.h"
 #include "base/mem.h"
-#include "base/prof.h"
+#include "bench/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
-    MOST_WORD = 300,
     MOST_PART = 16,
     MOST_ROUND = 100,
 };
@@ -37,36 +33,15 @@ typedef struct told {
 
 /* ---- JSON ---- */
 
-/* What stands behind "key": at or after `from`; NULL: nothing does. */
-static const char *value_of(const char *from, const char *key)
-{
-    char quoted[64];
-    snprintf(quoted, sizeof quoted, "\"%s\"", key);
-    const char *p = from ? strstr(from, quoted) : NULL;
-    if (!p) return NULL;
-    p += strlen(quoted);
-    p += strspn(p, " :[\n");
-    return p;
-}
-
-static double number_of(const char *from, const char *key)
-{
-    char word[64];
-    double x = NAN;
-    const char *const p = value_of(from, key);
-    if (!p || sscanf(p, "%63[-+.0-9a-zA-Z]", word) != 1 || !kl_parse_double(word, &x)) return NAN;
-    return x;
-}
-
 static void read_parts(const char *json, told *t)
 {
-    const char *p = value_of(json, "seconds_by_part");
+    const char *p = kl_process_value(json, "seconds_by_part");
     const char *const end = p ? strchr(p, '}') : NULL;
     t->npart = 0;
     while (end && t->npart < MOST_PART && (p = strchr(p, '"')) != NULL && p < end) {
         char *const name = t->part[t->npart];
         if (sscanf(p, "\"%39[^\"]\"", name) != 1) break;
-        t->spent[t->npart++] = number_of(p, name);
+        t->spent[t->npart++] = kl_process_number(p, name);
         p = strchr(p + 1, '"') + 1;
     }
 }
@@ -77,99 +52,32 @@ static void read_sweeps(const char *json, double exact, double accuracy, told *t
     double clock = 0;
     t->reached = -1;
     t->m = t->nsweep = 0;
-    for (const char *p = value_of(json, "sweeps"); (p = strstr(p ? p : "", "\"m_reached\"")) != NULL; p++) {
-        clock += number_of(p, "seconds");
+    for (const char *p = kl_process_value(json, "sweeps"); (p = strstr(p ? p : "", "\"m_reached\"")) != NULL;
+         p++) {
+        clock += kl_process_number(p, "seconds");
         t->nsweep++;
-        t->m = (int)number_of(p, "m_reached");
-        const double off = fabs(number_of(p, "energies") - exact);
+        t->m = (int)kl_process_number(p, "m_reached");
+        const double off = fabs(kl_process_number(p, "energies") - exact);
         if (t->reached < 0 && off <= accuracy * fabs(exact)) t->reached = clock;
     }
 }
 
 /* ---- processes ---- */
 
-typedef struct words {
-    int n;
-    char *word[MOST_WORD + 1];
-} words;
-
-static kl_status add_word(words *w, const char *name, const char *value, kl_err *err)
-{
-    const size_t size = strlen(name) + strlen(value) + 4;
-    char *text = NULL;
-    if (w->n == MOST_WORD) return kl_fail(err, KL_EINPUT, "bench run: more than %d words", MOST_WORD);
-    const kl_status st = kl_alloc(&text, (int64_t)size, KL_MEM_MISC, err);
-    if (st != KL_OK) return st;
-    if (*name) snprintf(text, size, "--%s=%s", name, value);
-    else snprintf(text, size, "%s", value);
-    w->word[w->n++] = text;
-    return KL_OK;
-}
-
 /* The command line of `kronlat dmrg` for the same run. */
-static kl_status command_line(const kl_options *o, const char *program, words *w, kl_err *err)
+static kl_status command_line(const kl_options *o, const char *program, kl_process *w, kl_err *err)
 {
     kl_status st = KL_OK;
     const char *name, *value;
     char number[40];
-    KL_TRY(add_word(w, "", program, err));
-    KL_TRY(add_word(w, "", "dmrg", err));
-    KL_TRY(add_word(w, "", o->model, err));
+    KL_TRY(kl_process_word(w, "", program, err));
+    KL_TRY(kl_process_word(w, "", "dmrg", err));
+    KL_TRY(kl_process_word(w, "", o->model, err));
     for (int i = 0; kl_options_given(o, i, &name, &value, number); i++)
         if (strcmp(name, "exact") != 0 && strcmp(name, "beside") != 0 && strcmp(name, "rounds") != 0)
-            KL_TRY(add_word(w, name, value, err));
-    KL_TRY(add_word(w, "output", "none", err));
-    KL_TRY(add_word(w, "", "--json", err));
-out:
-    return st;
-}
-
-static kl_status read_all(FILE *from, char **text, kl_err *err)
-{
-    kl_status st = KL_OK;
-    int64_t n = 0, room = 0;
-    for (size_t got = 1; got > 0; n += (int64_t)got) {
-        if (room - n < 2) KL_TRY(kl_realloc(text, room = 2 * room + (1 << 16), KL_MEM_MISC, err));
-        got = fread(*text + n, 1, (size_t)(room - n - 1), from);
-    }
-    (*text)[n] = '\0';
-out:
-    return st;
-}
-
-/* Starts the program and waits for it: what it printed, and what it took. */
-static kl_status run_program(char *const *word, char **text, told *t, kl_err *err)
-{
-    kl_status st = KL_OK;
-    int ends[2], status = 0;
-    pid_t pid = 0;
-    struct rusage used = {0};
-    posix_spawn_file_actions_t actions;
-    if (pipe2(ends, O_CLOEXEC) != 0) return kl_fail(err, KL_EIO, "bench run: no pipe: %s", strerror(errno));
-    const double start = kl_prof_seconds();
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    const int code = posix_spawnp(&pid, word[0], &actions, NULL, word, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    FILE *const from = fdopen(ends[0], "r");
-    if (code != 0 || !from) {
-        if (from) fclose(from);
-        else close(ends[0]);
-        if (code == 0) (void)waitpid(pid, NULL, 0);
-        return kl_fail(err, KL_EINPUT, "bench run: '%s' cannot be started: %s", word[0],
-                       strerror(code ? code : errno));
-    }
-    st = read_all(from, text, err);
-    fclose(from);
-    while (wait4(pid, &status, 0, &used) < 0 && errno == EINTR) continue;
-    KL_TRY(st);
-    t->wall = kl_prof_seconds() - start;
-    t->cpu = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
-             1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-        st = kl_fail(err, KL_EINPUT, "bench run: '%s dmrg' ended with status %d", word[0],
-                     WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+            KL_TRY(kl_process_word(w, name, value, err));
+    KL_TRY(kl_process_word(w, "output", "none", err));
+    KL_TRY(kl_process_word(w, "", "--json", err));
 out:
     return st;
 }
@@ -208,14 +116,15 @@ static kl_status one_run(const kl_options *o, const char *program, const char *w
 {
     kl_status st = KL_OK;
     char *text = NULL;
-    words w = {0};
+    kl_process w = {.what = "bench run"};
     *t = (told){0};
     KL_TRY(command_line(o, program, &w, err));
-    KL_TRY(run_program(w.word, &text, t, err));
-    t->energy = number_of(text, "energy");
-    t->bar = number_of(text, "error_estimate");
-    t->seconds = number_of(text, "seconds");
-    t->flop = number_of(text, "flop");
+    KL_TRY(kl_process_run(&w, &text, err));
+    t->wall = w.wall, t->cpu = w.cpu;
+    t->energy = kl_process_number(text, "energy");
+    t->bar = kl_process_number(text, "error_estimate");
+    t->seconds = kl_process_number(text, "seconds");
+    t->flop = kl_process_number(text, "flop");
     if (!isfinite(t->energy) || !isfinite(t->seconds)) {
         st =
             kl_fail(err, KL_EINPUT, "bench run: '%s dmrg' printed no energy and no time of one run", program);
@@ -225,7 +134,7 @@ static kl_status one_run(const kl_options *o, const char *program, const char *w
     read_sweeps(text, o->bench.exact, o->accuracy > 0 ? o->accuracy : 1e-9, t);
     print_run(who, o->bench.exact, t);
 out:
-    for (int i = 0; i < w.n; i++) kl_free(&w.word[i]);
+    kl_process_clear(&w);
     kl_free(&text);
     return st;
 }
@@ -258,13 +167,11 @@ static kl_status agree(const told *a, const told *b, kl_err *err)
 kl_status kl_bench_whole_run(const kl_options *o, kl_err *err)
 {
     kl_status st = KL_OK;
-    char own[4096];
+    char own[KL_PROCESS_PATH];
     double wall[MOST_ROUND], cpu[MOST_ROUND], run[MOST_ROUND];
     const int n = o->bench.rounds > 0 ? (int)o->bench.rounds : 1;
     const char *const other = o->bench.program;
-    const ssize_t length = readlink("/proc/self/exe", own, sizeof own - 1);
-    if (length < 0) return kl_fail(err, KL_EIO, "bench run: this program's own name: %s", strerror(errno));
-    own[length] = '\0';
+    KL_TRY(kl_process_own("bench run", own, err));
     if (other && strchr(other, '/') && access(other, X_OK) != 0)
         return kl_fail(err, KL_EINPUT, "bench run: '%s' cannot be started: %s", other, strerror(errno));
     for (int i = 0; i < n; i++) {

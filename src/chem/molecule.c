@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "chem/moleculespin.h"
 #include "model/strings.h"
 #include "phase.h"
 
@@ -266,33 +267,26 @@ out:
 static kl_status make_terms(const builder *b, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_molecule *const m = b->m;
-    KL_TRY(kl_alloc(&m->terms, 1, KL_MEM_MISC, err));
-    m->terms->model = &m->model;
-    m->terms->nsite = m->norb;
-    m->terms->constant = b->f->core;
-    KL_TRY(kl_alloc(&m->terms->type, m->norb, KL_MEM_MISC, err));
-    for (int p = 0; p < m->norb; p++) m->terms->type[p] = &m->tables->type[m->irrep[m->order[p]]];
     for (int spin = 0; spin < 2; spin++) {
         KL_TRY(one_body(b, spin, err));
         KL_TRY(same_spin(b, spin, err));
     }
     KL_TRY(opposite_spins(b, err));
-    KL_TRY(kl_terms_merge(m->terms, err));
 out:
     return st;
 }
 
 /* ---------------------------------------------------------------- all of it */
 
-kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double threshold, kl_molecule **out,
-                             kl_err *err)
+kl_status kl_molecule_create_sites(const kl_fcidump *f, const int *order, int spin, kl_molecule **out,
+                                   kl_err *err)
 {
     kl_status st = KL_OK;
     kl_molecule *m = NULL;
     *out = NULL;
-    if (!(threshold >= 0) || isinf(threshold))
-        return kl_fail(err, KL_EINPUT, "the threshold of integrals is %g; it must be 0 or above", threshold);
+    if (spin && f->unrestricted)
+        return kl_fail(err, KL_EINPUT,
+                       "the integrals are of unrestricted orbitals, which have no total spin S; leave S out");
     KL_TRY(kl_alloc(&m, 1, KL_MEM_MISC, err));
     m->norb = f->norb;
     KL_TRY(kl_alloc(&m->order, f->norb, KL_MEM_MISC, err));
@@ -303,8 +297,33 @@ kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double thres
         m->position[order[p]] = p;
         m->irrep[p] = f->irrep[p];
     }
-    KL_TRY(make_tables(f, m, err));
-    KL_TRY(make_terms(&(builder){f, m, threshold}, err));
+    if (spin) KL_TRY(kl_molecule_spin_tables(f, m, err));
+    else KL_TRY(make_tables(f, m, err));
+    KL_TRY(kl_alloc(&m->terms, 1, KL_MEM_MISC, err));
+    m->terms->model = &m->model;
+    m->terms->nsite = m->norb;
+    m->terms->constant = f->core;
+    KL_TRY(kl_alloc(&m->terms->type, m->norb, KL_MEM_MISC, err));
+    for (int p = 0; p < m->norb; p++) m->terms->type[p] = &m->model.type[m->irrep[m->order[p]]];
+    *out = m;
+    m = NULL;
+out:
+    kl_molecule_destroy(&m);
+    return st;
+}
+
+kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double threshold, int spin,
+                             kl_molecule **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_molecule *m = NULL;
+    *out = NULL;
+    if (!(threshold >= 0) || isinf(threshold))
+        return kl_fail(err, KL_EINPUT, "the threshold of integrals is %g; it must be 0 or above", threshold);
+    KL_TRY(kl_molecule_create_sites(f, order, spin, &m, err));
+    if (spin) KL_TRY(kl_molecule_spin_terms(f, threshold, m, err));
+    else KL_TRY(make_terms(&(builder){f, m, threshold}, err));
+    KL_TRY(kl_terms_merge(m->terms, err));
     *out = m;
     m = NULL;
 out:
@@ -318,6 +337,7 @@ void kl_molecule_destroy(kl_molecule **pm)
     if (m == NULL) return;
     kl_terms_destroy(&m->terms);
     kl_free(&m->tables);
+    kl_free(&m->spin_tables);
     kl_free(&m->order);
     kl_free(&m->position);
     kl_free(&m->irrep);
@@ -332,18 +352,33 @@ kl_status kl_molecule_target(const kl_molecule *m, int nalpha, int nbeta, int ir
     if (irrep < 0 || irrep >= m->model.ntype)
         return kl_fail(err, KL_EINPUT, "irrep %d; this point group has 1 to %d", irrep + 1, m->model.ntype);
     int charge[KL_MAX_CHARGE] = {0};
-    make_shift(nalpha, nbeta, irrep, charge);
+    if (kl_model_spin(&m->model) >= 0) {
+        if (nalpha < nbeta)
+            return kl_fail(err, KL_EINPUT, "%d up and %d down electrons are no component M = S", nalpha,
+                           nbeta);
+        kl_molecule_spin_charges(m, nalpha + nbeta, nalpha - nbeta, irrep, charge);
+    } else make_shift(nalpha, nbeta, irrep, charge);
     *out = kl_qn_of(&m->model, charge);
     return KL_OK;
 }
 
+int kl_molecule_irrep(const kl_molecule *m, kl_qn sector)
+{
+    const int16_t *const bit = sector.v + (kl_model_spin(&m->model) >= 0 ? 1 : 2);
+    int irrep = 0;
+    for (int b = 0; 1 << b < m->model.ntype; b++) irrep += bit[b] << b;
+    return irrep;
+}
+
 int kl_molecule_start(const kl_molecule *m, const unsigned char *up, const unsigned char *dn, int *start)
 {
-    int irrep = 0;
+    int irrep = 0, ms2 = 0;
     for (int p = 0; p < m->norb; p++) {
         const int orbital = m->order[p];
         start[p] = up[orbital] + 2 * dn[orbital];
+        ms2 += up[orbital] - dn[orbital];
         if (up[orbital] != dn[orbital]) irrep ^= m->irrep[orbital];
     }
+    if (kl_model_spin(&m->model) >= 0) kl_molecule_spin_path(m, ms2, start);
     return irrep;
 }

@@ -1,7 +1,8 @@
 /* The Hamiltonian of a molecule as the term list that DMRG takes: one site an orbital, its states 0, up, dn
    and updn; charges N_up, N_dn and up to three of modulus 2 for the point group, so that sites of different
-   irreps are of different types. The tables that kl_model holds are made in memory from the integrals. Knows
-   no determinants and no options.
+   irreps are of different types; with the total spin N, those of the point group and S, and sites whose
+   states are multiplets. The tables that kl_model holds are made in memory from the integrals. Knows no
+   determinants and no options.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MOLECULE_H
 #define KL_MOLECULE_H
@@ -21,7 +22,8 @@ enum {
 
 typedef struct kl_molecule {
     kl_model model;
-    struct kl_molecule_tables *tables; /* what the model's pointers point to */
+    struct kl_molecule_tables *tables; /* what the model's pointers point to, */
+    struct kl_spin_tables *spin_tables; /* or these, with the total spin */
     int norb;
     int *order; /* [norb]: orbital of the integrals at DMRG position p */
     int *position; /* [norb]: inverse of order */
@@ -32,16 +34,23 @@ typedef struct kl_molecule {
 } kl_molecule;
 
 /* order[norb]: orbital of each position, a permutation. Strings whose coefficient is below the threshold in
-   size are left out; 0 leaves none. f is needed during the call only. */
-kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double threshold, kl_molecule **out,
-                             kl_err *err) KL_MUST_CHECK;
+   size are left out; 0 leaves none. spin: 1 for the total spin as a charge in place of Sz, which unrestricted
+   orbitals do not have. f is needed during the call only. */
+kl_status kl_molecule_create(const kl_fcidump *f, const int *order, double threshold, int spin,
+                             kl_molecule **out, kl_err *err) KL_MUST_CHECK;
+/* The same without terms. */
+kl_status kl_molecule_create_sites(const kl_fcidump *f, const int *order, int spin, kl_molecule **out,
+                                   kl_err *err) KL_MUST_CHECK;
 void kl_molecule_destroy(kl_molecule **m);
 
-/* The sector of these numbers of electrons; irrep from 0. EINPUT: there is none such. */
+/* The sector of these numbers of electrons, with the total spin that of 2 S = nalpha - nbeta; irrep from 0.
+   EINPUT: there is none such. */
 kl_status kl_molecule_target(const kl_molecule *m, int nalpha, int nbeta, int irrep, kl_qn *out,
                              kl_err *err) KL_MUST_CHECK;
-/* The product state of a determinant: up[norb], dn[norb] are 0 or 1 by orbital, start[norb] by position.
-   Returns its irrep. */
+/* From 0: the irrep of a sector. */
+int kl_molecule_irrep(const kl_molecule *m, kl_qn sector);
+/* The product state of a determinant: up[norb], dn[norb] are 0 or 1 by orbital, start[norb] by position; with
+   the total spin the path of multiplets that follows its electrons. Returns its irrep. */
 int kl_molecule_start(const kl_molecule *m, const unsigned char *up, const unsigned char *dn, int *start);
 
 /* Which orbital stands where. how: "fiedler" (the second eigenvector of the graph whose edges weigh what the

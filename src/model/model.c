@@ -286,7 +286,8 @@ static kl_status check_kept(const kl_model *m, kl_err *err)
         if (ok && i == 0) ok = k->adjoint == 0 && same_facts(m, k, &none);
         if (ok) {
             const kl_kept *d = &m->kept[k->adjoint];
-            ok = d->adjoint == i && d->odd == k->odd && is_close(k->adjoint_factor * d->adjoint_factor, 1.0);
+            ok = d->adjoint == i && d->odd == k->odd && k->rank == d->rank &&
+                 is_close(k->adjoint_factor * d->adjoint_factor, k->rank % 2 != 0 ? -1.0 : 1.0);
             for (int q = 0; q < m->ncharge; q++)
                 ok &= charge_shift(&m->charge[q], k->shift[q], -d->shift[q]) == 0;
         }

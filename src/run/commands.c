@@ -162,6 +162,10 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "Whole runs of `kronlat dmrg' and their parts, another build's program in turn with this one.",
      "Where a run's time goes: truncation, products with H, the rest of the eigensolver, operators and "
      "lists, growth of blocks, wavefunctions carried on; and its TFLOP/s from begin to end."},
+    {"bench auto", KL_SUBJECT_OPTIONAL_FILE, "[FCIDUMP]",
+     "Whole runs by --exec auto beside each executor by name, from tiny to full.",
+     "Runs of ed, dmrg and, with FCIDUMP, of ci, as processes of their own; all choices have to agree about "
+     "the energies. Says how far auto is behind the best single choice. `kronlat tune' comes before."},
     {"bench hx", KL_SUBJECT_MODEL, "MODEL",
      "One H x at the middle bond, strategies lr and l11r, on one and on all threads.",
      "`kronlat bench hx --replay FILE' runs lists again that --save-records wrote: processor, device with "

@@ -218,7 +218,8 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
         kl_dmrgrun_scene(t, t->placement ? kl_placement_last(t->placement) : t->ex);
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
     if (after_run && t->molecule != NULL)
-        KL_TRY(kl_moleculetask_measure(t->molecule, scene.ex, t->lat, state, o->two_body, r, err));
+        KL_TRY(
+            kl_moleculetask_measure(t->molecule, scene.ex, t->lat, scene.plain, state, o->two_body, r, err));
 out:
     kl_free(&text);
     return st;

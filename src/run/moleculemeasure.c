@@ -10,6 +10,7 @@
 #include "base/dense.h"
 #include "base/mem.h"
 #include "chem/densities.h"
+#include "dmrg/components.h"
 #include "phase.h"
 
 enum {
@@ -159,15 +160,21 @@ out:
 }
 
 kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
-                                  const kl_state *state, int two, kl_result *r, kl_err *err)
+                                  const kl_terms *plain, const kl_state *state, int two, kl_result *r,
+                                  kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = t->m->norb;
+    kl_state *component = NULL;
     const int64_t shape[2] = {n, n};
     kl_measure *m = NULL;
     kl_densities *d = NULL;
     double *one[2] = {NULL, NULL}, *value = NULL;
-    KL_TRY(kl_densities_create(t->m, two, &d, err));
+    if (plain != NULL) {
+        KL_TRY(kl_components_create(ex, state, 0, plain, NULL, &component, err));
+        state = component;
+    }
+    KL_TRY(kl_densities_create(plain != NULL ? t->other : t->m, two, &d, err));
     KL_TRY(kl_alloc(&value, kl_densities_terms(d)->nterm, KL_MEM_WORK, err));
     KL_TRY(kl_measure_create(ex, state, 0, lat, &m, err));
     KL_TRY(kl_measure_terms(m, kl_densities_terms(d), value, err));
@@ -186,6 +193,7 @@ kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const k
     KL_TRY(kl_result_add(r, "molecule/s2", "<S^2>", 0, NULL, &s2, err));
 out:
     kl_measure_destroy(&m);
+    kl_state_destroy(&component);
     kl_densities_destroy(&d);
     kl_free(&value);
     kl_free(&one[0]);

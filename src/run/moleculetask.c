@@ -10,7 +10,37 @@
 
 /* ---------------------------------------------------------------- what was asked */
 
-static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
+/* --charge S=...: *spin is twice its value, -1 where there is none. */
+static kl_status read_spin(const kl_options *o, int *spin, kl_err *err)
+{
+    double value = 0;
+    *spin = -1;
+    if (o->charge.n == 0) return KL_OK;
+    const char *const text = o->charge.text[0];
+    if (o->charge.n > 1 || strncmp(text, "S=", 2) != 0)
+        return kl_fail(err, KL_EINPUT,
+                       "--charge %.60s: of a molecule the total spin alone is asked for, S=0, S=1/2, ...; "
+                       "--electrons, --ms2 and --irrep say the rest",
+                       o->charge.n > 1 ? o->charge.text[1] : text);
+    if (!kl_parse_double(text + 2, &value) || !(value >= 0 && value <= 500) || floor(2 * value) != 2 * value)
+        return kl_fail(err, KL_EINPUT, "--charge %.60s: allowed: S=0, S=1/2, S=1, ...", text);
+    *spin = (int)(2 * value);
+    if (o->ms2 != KL_NO_MS2 && o->ms2 != *spin)
+        return kl_fail(err, KL_EINPUT, "--charge %.60s: --ms2 %d is not of M = S; leave it out", text,
+                       (int)o->ms2);
+    return KL_OK;
+}
+
+/* Each electron without a partner adds 1/2 to S or takes it away. */
+static kl_status check_spin(const kl_options *o, const kl_fcidump *f, int spin, kl_err *err)
+{
+    const int n = o->electrons > 0 ? (int)o->electrons : f->nelec;
+    if (spin < 0 || ((n - spin) % 2 == 0 && spin <= n)) return KL_OK;
+    return kl_fail(err, KL_EINPUT, "--charge %.60s: %d electrons have S from %s to %d/2 in steps of 1",
+                   o->charge.text[0], n, n % 2 != 0 ? "1/2" : "0", n);
+}
+
+static kl_status ask(const kl_options *o, int spin, kl_ci_opts *ci, kl_err *err)
 {
     const char *const space = o->space != NULL ? o->space : "full";
     const int named = o->reference.n > 0 && strcmp(o->reference.text[0], "lowest") != 0;
@@ -30,6 +60,10 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
         ci->ref = (const char *const *)o->reference.text;
     }
     if (o->irrep != NULL && strcmp(o->irrep, "all") != 0) ci->irrep = o->irrep[0] - '1';
+    if (spin >= 0) {
+        ci->have_ms2 = 1;
+        ci->ms2 = spin;
+    }
     const kl_status st = kl_ci_parse_space(space, ci, err);
     if (st != KL_OK || !ci->full)
         return kl_fail(err, KL_EINPUT,
@@ -142,7 +176,14 @@ out:
     return found;
 }
 
-int kl_moleculetask_irrep(kl_qn sector) { return sector.v[2] + 2 * sector.v[3] + 4 * sector.v[4]; }
+kl_status kl_moleculetask_other(kl_moleculetask *t, kl_terms **out, kl_err *err)
+{
+    const kl_status st = kl_molecule_create_sites(t->orbitals.g, t->m->order, t->spin < 0, &t->other, err);
+    if (st != KL_OK) return st;
+    *out = t->other->terms;
+    t->other->terms = NULL;
+    return KL_OK;
+}
 
 /* ---------------------------------------------------------------- all of it */
 
@@ -154,10 +195,14 @@ kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, k
     kl_ci_opts ci;
     int *order = NULL;
     *out = NULL;
-    KL_TRY(ask(o, &ci, err));
+    int spin;
+    KL_TRY(read_spin(o, &spin, err));
+    KL_TRY(ask(o, spin, &ci, err));
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
+    t->spin = spin;
     if (given == NULL) KL_TRY(kl_fcidump_read(o->file, &t->own, err));
     t->f = given != NULL ? given : t->own;
+    KL_TRY(check_spin(o, t->f, spin, err));
     KL_TRY(kl_ciorbitals_make(t->f, &ci, &t->orbitals, err));
     const kl_fcidump *const g = t->orbitals.g;
     if (g->norb < 2)
@@ -169,7 +214,7 @@ kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, k
     KL_TRY(kl_alloc(&order, g->norb, KL_MEM_WORK, err));
     KL_TRY(kl_option_says(
         "order", kl_orbitals_order(g, t->number, o->order != NULL ? o->order : "fiedler", order, err), err));
-    KL_TRY(kl_molecule_create(g, order, o->threshold, &t->m, err));
+    KL_TRY(kl_molecule_create(g, order, o->threshold, spin >= 0, &t->m, err));
     t->irrep = o->irrep == NULL ? -2 : ci.irrep;
     KL_TRY(find_reference(t, err));
     *out = t;
@@ -185,6 +230,7 @@ void kl_moleculetask_destroy(kl_moleculetask **task)
     kl_moleculetask *const t = *task;
     if (t == NULL) return;
     kl_molecule_destroy(&t->m);
+    kl_molecule_destroy(&t->other);
     kl_ciorbitals_clear(&t->orbitals);
     kl_fcidump_destroy(&t->own);
     kl_free(&t->number);

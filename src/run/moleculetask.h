@@ -18,7 +18,9 @@ typedef struct kl_moleculetask {
     char *occupation;         /* "2222ud00", all orbitals of the file */
     double reference_energy;
     int irrep;                /* of the sector, from 0; -1: all are tried */
-    int nup, ndn;             /* active electrons */
+    int nup, ndn;             /* active electrons, with the total spin those of its component M = S */
+    int spin;                 /* twice the total spin where it is a charge, else -1 */
+    kl_molecule *other;       /* kl_moleculetask_other has made it */
 } kl_moleculetask;
 
 /* given: integrals in memory, borrowed; NULL: those of o->file. */
@@ -33,15 +35,18 @@ kl_status kl_moleculetask_sites(const kl_moleculetask *t, const char *name, kl_l
 /* start[active] by position: the reference, or of another irrep the lowest determinant that one or two
    electrons away from it has the irrep. 0: there is none such. */
 int kl_moleculetask_start(const kl_moleculetask *t, int irrep, int *start);
-/* From 0: the irrep of a sector. */
-int kl_moleculetask_irrep(kl_qn sector);
+/* The sites of the variant without the total spin where the task has it, else of the one with it; the
+   caller's. Once only. */
+kl_status kl_moleculetask_other(kl_moleculetask *t, kl_terms **out, kl_err *err) KL_MUST_CHECK;
 
 /* Measured on the lowest state after a run: one-body density matrices, entropies of orbitals and their mutual
    information, leading determinants and, of restricted orbitals, natural occupations and S^2. two: two-body
    density matrices, too; they are checked by their traces, and by the energy that they make with the
-   integrals. */
+   integrals. plain: with the total spin the sites of the variant without it, in which the component M = S is
+   measured. */
 kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
-                                  const kl_state *state, int two, kl_result *r, kl_err *err) KL_MUST_CHECK;
+                                  const kl_terms *plain, const kl_state *state, int two, kl_result *r,
+                                  kl_err *err) KL_MUST_CHECK;
 
 /* What a report says of the molecule, as measured values of r. */
 kl_status kl_moleculetask_tell(const kl_moleculetask *t, kl_result *r, kl_err *err) KL_MUST_CHECK;

@@ -41,6 +41,7 @@ typedef enum kl_command {
     KL_CMD_BENCH_ED,
     KL_CMD_BENCH_CI,
     KL_CMD_BENCH_RUN,
+    KL_CMD_BENCH_AUTO,
     KL_CMD_BENCH_HX,
     KL_CMD_BENCH_REPLAY,
     KL_CMD_BENCH_OFFLOAD,

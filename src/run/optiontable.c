@@ -99,10 +99,12 @@ const kl_option_row kl_option_table[] = {
           "parameter of the model, structural ones included (S=1); for arrays also NAME=@FILE, "
           "'NAME=uniform(a,b)', 'NAME=normal(mean,sigma)' or NAME=a,b,..."),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, B(DMRG) | B(ED), charge, "NAME=VALUE, NAME=scan or scan",
-          "conserved charge of the state; scan (or NAME=scan) tries all values, NAME=FROM:TO or NAME=A,B,... "
-          "some, and marks the lowest energy"),
+          "conserved charge of the state, a number or a part of the sites (N_up=sites/2); scan (or NAME=scan) tries all "
+          "values, NAME=FROM:TO or NAME=A,B,... some, and marks the lowest energy"),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
+    NAMED("charge", 0, "S=VALUE", SYSTEM, INTEGRALS, charge, "S=VALUE",
+          "total spin of the state, 0, 1/2, 1, ...: runs in its multiplets, of restricted orbitals (Sz alone)"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,
          "determinants: cis, cid, cisd (usual), cisdt, cisdtq, level:N, full, or cas:ELECTRONS,ORBITALS"),
     NUMBER("roots", 0, "N", SYSTEM, MOLECULES, roots, INT, 1, 1000000, "the N lowest states (1)"),
@@ -177,8 +179,9 @@ const kl_option_row kl_option_table[] = {
          "neel, product:STATE,STATE,... (repeated along the lattice), with S path:SPIN,SPIN,... (of the part "
          "left of each cut, from S to 0: path:0,1/2; behind a colon repeated), or RESULT.h5: another m or "
          "other parameters are welcome"),
-    TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG), sweep_parameter, SWEEP,
-         "one run for each value (or NAME=a,b,...), each starting from the state before"),
+    TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG) | B(ED), sweep_parameter, SWEEP,
+         "one run for each value (or NAME=a,b,...) of a parameter, in dmrg each starting from the state before, or of "
+         "sites=FROM:TO:STEP, and each with its file: --output 'run{sites}.h5'"),
     LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
          "spectral function of an operator, once for each: cdag_up@3 at a site, 'Sz@q=2,0' at a momentum of "
          "the lattice"),
@@ -262,6 +265,7 @@ const kl_option_row kl_option_table[] = {
     TEXT("beside", 0, "PROGRAM", RUN, B(BENCH_RUN), bench.program, FILE,
          "another build's program, which makes the same run in turn with this one"),
     NUMBER("rounds", 0, "N", RUN, B(BENCH_RUN), bench.rounds, INT, 1, 100, "runs of each program (1)"),
+    NUMBER("rounds", 0, "N", RUN, B(BENCH_AUTO), bench.rounds, INT, 1, 100, "runs of each choice (3)"),
     NUMBER("rows", 0, "N", RUN, B(BENCH_CI), bench.rows, INT, 16384, 16777216,
            "of the matrix without a file (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 "
            "takes 12 GB"),
@@ -279,6 +283,8 @@ const kl_option_row kl_option_table[] = {
          "lines whose names contain it: \"dot\", \"V^T x\", \"400 shapes\", \"hubbard\", \"m=2048\", "
          "\"heisenberg m=4096 l11r\""),
     TEXT("only", 0, "TEXT", RUN, B(BENCH_COMPARE), bench.only, FILLED, "operations whose names contain it"),
+    TEXT("only", 0, "TEXT", RUN, B(BENCH_AUTO), bench.only, FILLED,
+         "runs with a word that contains it: \"ci\", \"ring:24\""),
     TEXT("only", 0, "TEXT", RUN, B(TUNE), bench.only, FILLED,
          "operations whose names contain it; what the table has of others stays"),
     NUMBER("only", 0, "N", RUN, B(BENCH_REPLAY), bench.list, INT, 1, 1e9,
@@ -287,6 +293,7 @@ const kl_option_row kl_option_table[] = {
     FLAG("own", 0, RUN, DEVICES, bench.own, "lists by our best kernel only, and by CUDA's"),
     FLAG("quick", 0, RUN, DEVICES, bench.quick, "of products burst rates only, after less rest"),
     FLAG("quick", 0, RUN, B(BENCH_COMPARE) | B(TUNE), bench.quick, "small sizes alone"),
+    FLAG("quick", 0, RUN, B(BENCH_AUTO), bench.quick, "the shortest runs alone"),
     FLAG("host", 0, RUN, DEVICES, bench.host,
          "lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, "
          "or cuBLAS product by product)"),
@@ -357,6 +364,8 @@ const kl_option_row kl_option_table[] = {
     TEXT("plot", 0, "FILE", OUTPUT, B(GROWTH), bench.plot, FILE,
          "draw sizes, times and rates by iteration, and time by parts, by gnuplot: .svg, .png or .pdf"),
     TEXT("csv", 0, "FILE", OUTPUT, B(PLOT), csv, FILE, "write the numbers that are drawn, one a line"),
+    TEXT("csv", 0, "FILE", OUTPUT, B(DMRG) | B(ED), csv, FILE,
+         "write the table of a sweep or scan, a line a run, as far as it has come"),
     CHOICE("theme", "NAME", OUTPUT, B(PLOT), theme, "light|dark", "colours of the paper (light)"),
     NUMBER("columns", 0, "N", OUTPUT, B(PLOT), columns, INT, 1, 2,
            "panels side by side, as wide as N columns of a paper (2)"),

@@ -55,12 +55,13 @@ kl_status kl_runfile_options(const kl_options *o, const kl_task *t, const kl_run
     KL_TRY(add_line(out, &used, t->molecule != NULL ? "fcidump" : "model",
                     t->molecule != NULL ? o->file : o->model, err));
     if (t->molecule != NULL) {
-        snprintf(number, sizeof number, "%d", kl_moleculetask_irrep(t->dmrg.target) + 1);
+        snprintf(number, sizeof number, "%d", kl_molecule_irrep(t->molecule->m, t->dmrg.target) + 1);
         KL_TRY(add_line(out, &used, "irrep", number, err));
         KL_TRY(add_order(t->molecule, out, &used, err));
     }
-    for (int c = 0; c < t->model->ncharge && t->molecule == NULL; c++) {
+    for (int c = 0; c < t->model->ncharge; c++) {
         const kl_charge *q = &t->model->charge[c];
+        if (t->molecule != NULL && !q->spin) continue; /* electrons and irreps have options of their own */
         const long long num = (long long)t->dmrg.target.v[c] * q->unit_num;
         if (t->scanning && t->scan[c])
             snprintf(charge, sizeof(charge), "%.500s=%.500s", q->name,
@@ -98,9 +99,13 @@ kl_status kl_runfile_reserve(const kl_task *t, const char *label, char *path, si
     kl_qn_print(t->model, t->dmrg.target, charges, sizeof(charges));
     char length[16] = "";
     if (strchr(t->lat->spec, ':') == NULL) snprintf(length, sizeof(length), "%d", t->lat->nsite);
+    const int spin = kl_model_spin(t->model);
+    if (t->molecule != NULL && spin >= 0)
+        snprintf(charges, sizeof charges, "-S=%g", t->dmrg.target.v[spin] / 2.0);
+    else if (t->molecule != NULL) charges[0] = '\0';
     if (t->molecule != NULL)
-        snprintf(stem, sizeof stem, "%.*s-%d-irrep%d", (int)strcspn(t->lat->spec, "."), t->lat->spec,
-                 t->lat->nsite, kl_moleculetask_irrep(t->dmrg.target) + 1);
+        snprintf(stem, sizeof stem, "%.*s-%d-irrep%d%s", (int)strcspn(t->lat->spec, "."), t->lat->spec,
+                 t->lat->nsite, kl_molecule_irrep(t->molecule->m, t->dmrg.target) + 1, charges);
     else
         snprintf(stem, sizeof(stem), "%s-%.200s%s%s%s", t->model->name, t->lat->spec, length,
                  charges[0] != '\0' ? "-" : "", charges);

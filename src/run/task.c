@@ -230,6 +230,7 @@ kl_status kl_task_twin(kl_task *t, kl_err *err)
 {
     kl_status st = KL_OK;
     if (t->twin != NULL) return KL_OK;
+    if (t->molecule != NULL) return kl_moleculetask_other(t->molecule, &t->twin, err);
     if (t->twin_tables == NULL)
         KL_TRY(make_tables(t->o, t->given, kl_model_spin(t->model) < 0, &t->twin_tables, err));
     KL_TRY(kl_terms_create_sites(t->twin_tables->model, t->lat, &t->twin, err));
@@ -516,7 +517,8 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
     kl_status st = KL_OK;
     if (t->molecule != NULL) {
         if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
-        if (st == KL_OK && kl_moleculetask_start(t->molecule, kl_moleculetask_irrep(target), t->start))
+        if (st == KL_OK &&
+            kl_moleculetask_start(t->molecule, kl_molecule_irrep(t->molecule->m, target), t->start))
             t->dmrg.start = t->start;
         return st;
     }
@@ -570,6 +572,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->m_min = (int)o->m_min;
     d->discard = o->discard;
     d->max_sweep = (int)o->max_sweeps;
+    d->measured = o->measure.n > 0;
     d->seed = seed_of(o);
     d->max_basis = (int)o->basis;
     d->max_apply = (int)o->max_products;
@@ -606,6 +609,7 @@ static kl_status make_molecule(kl_task *t, const kl_task_given *given, kl_err *e
     t->terms = t->molecule->m->terms;
     t->molecule->m->terms = NULL;
     KL_TRY(kl_moleculetask_sites(t->molecule, name, &t->lat, err));
+    if (kl_model_spin(t->model) >= 0) KL_TRY(kl_task_twin(t, err));
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
 out:
     return st;

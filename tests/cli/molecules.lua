@@ -89,6 +89,43 @@ doc = json(out)
 ok(status == 0 and doc and #doc.runs == 4 and near(doc.energy, -7.882403410335505, 1e-9),
    "all irreps one by one", out:sub(1, 300))
 
+-- the total spin as a charge: the same states and densities, in fewer multiplets than states
+compare("h2o-sto3g.fcidump", "--irrep 1 --frozen 1", "--charge S=0")
+local _, plain = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --two-body --accuracy 1e-11 -o none" .. T)
+local _, coupled = kit.energy("dmrg o2-triplet-sto3g.fcidump --charge S=1 --irrep 4 --two-body --accuracy 1e-11 "
+                              .. "-o s.h5" .. T)
+ok(near(coupled.energy, plain.energy, 1e-9) and near(told(coupled, "s2"), 2, 1e-9)
+   and near(told(coupled, "energy_of_densities"), coupled.energy, 1e-9), "O2 with S=1 is the triplet",
+   coupled.energy, plain.energy, told(coupled, "s2"))
+local off = 0
+for _, name in ipairs { "density_up", "density_dn", "mutual_information" } do
+    for i, row in ipairs(told(plain, name)) do
+        for j, x in ipairs(row) do off = math.max(off, math.abs(x - told(coupled, name)[i][j])) end
+    end
+end
+ok(off < 1e-6, "densities of S=1 are those of Sz=1", off)
+ok(near(kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 0 --irrep 4 --start s.h5 --accuracy 1e-9 -o none" .. T),
+        plain.energy, 1e-9), "a run with Sz=0 starts from the triplet")
+kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 -o z.h5" .. T)
+refused("dmrg o2-triplet-sto3g.fcidump --charge S=1 --irrep 4 --start z.h5", "without S")
+refused("dmrg n2-sto3g.fcidump --charge S=1/2", "14 electrons have S from 0 to 14/2")
+refused("dmrg n2-sto3g.fcidump --charge S=-1", "S=0, S=1/2")
+refused("dmrg n2-sto3g.fcidump --charge S=scan", "S=0, S=1/2")
+refused("dmrg n2-sto3g.fcidump --charge N=14", "total spin alone")
+refused("dmrg n2-sto3g.fcidump --charge S=0 --ms2 2", "--ms2 2")
+refused("dmrg oh-uhf-sto3g.fcidump --charge S=1/2", "unrestricted")
+for _, command in ipairs { "show s.h5", "measure s.h5 --measure entropy --measure 'corr(cdag_up,c_up)'",
+                           "plan n2-sto3g.fcidump --m 60 --charge S=0",
+                           "explain n2-sto3g.fcidump --m 60 --charge S=0" } do
+    local fine, said = run(command)
+    ok(fine == 0, command, said)
+end
+kit.spill(kit.at "spin.lua", 'return { fcidump = "n2-sto3g.fcidump", charge = { S = 1 }, output = "none" }')
+local _, spun = run("run spin.lua --json" .. T)
+local triplet = json(spun)
+ok(triplet and triplet.charges.S == 1 and triplet.energy > -107.65282873057855 + 1e-2, "a job with S",
+   spun:sub(1, 300))
+
 -- show, measure, start, plan, explain, jobs, whatever the file's name
 status, out = run "show n2.h5"
 ok(status == 0 and out:find("10 of n2-sto3g.fcidump", 1, true), "show names the orbitals", out)
@@ -148,7 +185,7 @@ end
 
 -- wrong options
 refused("dmrg lih-sto3g.fcidump --lattice chain:6", "--lattice belongs to")
-refused("dmrg lih-sto3g.fcidump --charge N_up=2", "--charge belongs to")
+refused("dmrg lih-sto3g.fcidump --charge N_up=2", "total spin alone")
 refused("dmrg lih-sto3g.fcidump --sweep-parameter U=1,2", "--sweep-parameter belongs to")
 refused("dmrg hubbard --sites 4 --frozen 2", "--frozen belongs to")
 refused("dmrg lih-sto3g.fcidump --irrep 8", "irrep 8; this file's labels make 1 to 4")

@@ -61,7 +61,7 @@ local places = {
     { what = "opens an HDF5 file", only = { "checked.c" },
         why = "kl_checked_open and kl_checked_create look at the checksum block first and pass descriptors",
       find = { call "H5Fopen", call "H5Fcreate", call "H5Fis_hdf5", call "H5Fis_accessible" } },
-    { what = "starts a program", only = { "plot.c", "bench.c", "bench_run.c", "beside.c" },
+    { what = "starts a program", only = { "plot.c", "bench.c", "process.c", "beside.c" },
         why = "what a program is told may be a stranger's text",
       find = { call "system", call "popen", call "posix_spawn", call "posix_spawnp", call "execv",
           call "execvp", call "execve", call "execl", call "execlp" } },

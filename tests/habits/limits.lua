@@ -16,7 +16,7 @@ local FILE, TEST_FILE, FUNCTION, PARAMETERS = 700, 1000, 100, 9
 local open = {
     ["offload/tensor.c"] = "producer steps write_tile",
     ["offload/tensor_parts.h"] = "fetch_columns fetch_rows",
-    ["src/device/kron_device.h"] = "kl_kron_left",
+    ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
 }
 
 -- Lists of arguments that BLAS, LAPACK and cuSOLVER have, too: readers know their order.

@@ -204,7 +204,7 @@ static void check(const char *file, const char *how, int irrep, int nelec)
     int order[MODES_MOST], na, nb;
     exact e = by_ci(f, irrep, nelec, &na, &nb);
     expect_ok(kl_orbitals_order(f, NULL, how, order, &err), err);
-    expect_ok(kl_molecule_create(f, order, 0, &m, &err), err);
+    expect_ok(kl_molecule_create(f, order, 0, 0, &m, &err), err);
     expect_ok(kl_molecule_target(m, na, nb, irrep, &target, &err), err);
     kl_lattice *lat = sites_of(m);
     core_job j = {.model = &m->model, .terms = m->terms, .ex = ex};
@@ -261,7 +261,7 @@ static void test_memory(void **state)
     kl_qn target;
     int order[MODES_MOST], n;
     expect_ok(kl_orbitals_order(f, NULL, "canonical", order, &err), err);
-    expect_ok(kl_molecule_create(f, order, 0, &m, &err), err);
+    expect_ok(kl_molecule_create(f, order, 0, 0, &m, &err), err);
     expect_ok(kl_molecule_target(m, 2, 2, 0, &target, &err), err);
     kl_lattice *lat = sites_of(m);
     core_job j = {.model = &m->model, .terms = m->terms, .ex = ex};

@@ -30,14 +30,19 @@ static int by_ci(const kl_fcidump *f, int irrep, int nroot, double *energy, int 
     return n;
 }
 
-static kl_molecule *molecule(const kl_fcidump *f, const char *how, double threshold)
+static kl_molecule *molecule_of(const kl_fcidump *f, const char *how, double threshold, int spin)
 {
     kl_err err;
     kl_molecule *m = NULL;
     int order[64];
     expect_ok(kl_orbitals_order(f, NULL, how, order, &err), err);
-    expect_ok(kl_molecule_create(f, order, threshold, &m, &err), err);
+    expect_ok(kl_molecule_create(f, order, threshold, spin, &m, &err), err);
     return m;
+}
+
+static kl_molecule *molecule(const kl_fcidump *f, const char *how, double threshold)
+{
+    return molecule_of(f, how, threshold, 0);
 }
 
 static void by_dmrg(const kl_molecule *m, kl_qn target, int nstate, uint64_t seed, const int *start,
@@ -66,6 +71,103 @@ static void compare(const char *name, const kl_fcidump *f, const char *how, int 
     by_dmrg(m, target, n, 1, NULL, have);
     for (int i = 0; i < n; i++) expect_near(have[i], want[i], 1e-9);
     kl_molecule_destroy(&m);
+}
+
+/* ---------------------------------------------------------------- the total spin as a charge */
+
+static int by_energy(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Number of configurations of an irrep that couple to S = spin / 2: of that Sz less those of the next. */
+static int64_t ndet_of(const kl_fcidump *f, int nelec, int ms2, int irrep)
+{
+    kl_err err;
+    kl_ci_opts o = {.irrep = irrep, .nelec = nelec, .have_ms2 = 1, .ms2 = ms2};
+    kl_ci_plan plan;
+    if (ms2 > nelec || (nelec + ms2) / 2 > f->norb) return 0;
+    expect_ok(kl_ci_parse_space("full", &o, &err), err);
+    expect_ok(kl_ci_make_plan(f, &o, &plan, &err), err);
+    const int64_t n = plan.ndet[irrep];
+    kl_ci_plan_clear(&plan);
+    return n;
+}
+
+/* The lowest states of every S together are those that configuration interaction finds of the lowest Sz. */
+static void compare_spins(const char *name, const kl_fcidump *f, const char *how, int irrep, int nroot)
+{
+    enum { MOST = 64 };
+    double want[8], have[MOST];
+    int nalpha, nbeta, nhave = 0;
+    const int n = by_ci(f, irrep, nroot, want, &nalpha, &nbeta), nelec = nalpha + nbeta;
+    kl_molecule *m = molecule_of(f, how, 0, 1);
+    for (int spin = abs(nalpha - nbeta); spin <= nelec; spin += 2) {
+        kl_err err;
+        kl_qn target;
+        const int64_t nstate = ndet_of(f, nelec, spin, irrep) - ndet_of(f, nelec, spin + 2, irrep);
+        if (nstate == 0) continue;
+        kl_test_case("%s irrep %d order %s 2S %d", name, irrep + 1, how, spin);
+        expect_ok(kl_molecule_target(m, (nelec + spin) / 2, (nelec - spin) / 2, irrep, &target, &err), err);
+        expect_eq(kl_molecule_irrep(m, target), irrep);
+        by_dmrg(m, target, nstate < n ? (int)nstate : n, 1, NULL, have + nhave);
+        nhave += nstate < n ? (int)nstate : n;
+    }
+    qsort(have, (size_t)nhave, sizeof *have, by_energy);
+    expect_true(nhave >= n);
+    for (int i = 0; i < n; i++) expect_near(have[i], want[i], 1e-9);
+    kl_molecule_destroy(&m);
+}
+
+static void test_spins(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *order;
+        int nroot;
+    } list[] = {{"lih-sto3g.fcidump", "fiedler", 3},
+                {"lih-sto3g.fcidump", "6,1,4,3,5,2", 2},
+                {"h6-chain-sto6g.fcidump", "canonical", 3},
+                {"hubbard-3x2.fcidump", "fiedler", 3}};
+    const int count = (int)(sizeof list / sizeof *list), step = kl_test_step(count);
+    for (int k = 0; k < count; k += step) {
+        kl_fcidump *f = load(list[k].file);
+        for (int irrep = 0; irrep < f->nirrep; irrep++)
+            compare_spins(list[k].file, f, list[k].order, irrep, list[k].nroot);
+        kl_fcidump_destroy(&f);
+    }
+}
+
+/* What has no total spin, and the path of multiplets that a determinant begins with. */
+static void test_spin_starts(void **state)
+{
+    (void)state;
+    kl_err err;
+    kl_fcidump *f = load("oh-uhf-sto3g.fcidump");
+    int order[64];
+    kl_molecule *m = NULL;
+    kl_qn target;
+    expect_ok(kl_orbitals_order(f, NULL, "canonical", order, &err), err);
+    core_refused(kl_molecule_create(f, order, 0, 1, &m, &err), &err,
+                 (const char *const[]){"unrestricted", "S", NULL});
+    kl_fcidump_destroy(&f);
+    f = load("lih-sto3g.fcidump");
+    m = molecule_of(f, "canonical", 0, 1);
+    core_refused(kl_molecule_target(m, 1, 3, 0, &target, &err), &err,
+                 (const char *const[]){"1 up", "M = S", NULL});
+    expect_eq(kl_model_spin(&m->model), m->model.ncharge - 1);
+    const unsigned char up[] = {1, 1, 0, 1, 0, 0}, dn[] = {1, 0, 1, 0, 0, 0};
+    int start[6], spin = 1;
+    kl_molecule_start(m, up, dn, start); /* Sz = 1/2: 2 u d u 0 0 */
+    for (int p = 0; p < 6; p++) spin += m->terms->type[p]->state_charge[start[p]][m->model.ncharge - 1];
+    expect_eq(spin, 0);
+    expect_eq(start[0], 3);
+    expect_eq(start[1], 1); /* from 1/2 to 0, */
+    expect_eq(start[2], 2); /* back, */
+    expect_eq(start[3], 1); /* and to 0 again */
+    kl_molecule_destroy(&m);
+    kl_fcidump_destroy(&f);
 }
 
 static void test_files(void **state)
@@ -198,6 +300,7 @@ static void test_random(void **state)
         random_integrals(&x, unrestricted, (uint64_t)k + 1);
         kl_fcidump *f = write_and_read(&x, unrestricted, list[at].nelec, list[at].ms2);
         compare("random", f, order[k % 4], 0, 3);
+        if (!unrestricted && list[at].ms2 >= 0) compare_spins("random", f, order[k % 4], 0, 4);
         double before[8], after[8];
         int na, nb;
         const int n = by_ci(f, 0, 2, before, &na, &nb);
@@ -342,7 +445,7 @@ static void test_refused(void **state)
     core_refused(kl_orbitals_order(f, NULL, "snail", order, &err), &err,
                  (const char *const[]){"'snail'", "fiedler", "canonical", NULL});
     expect_ok(kl_orbitals_order(f, NULL, "canonical", order, &err), err);
-    core_refused(kl_molecule_create(f, order, -1, &m, &err), &err,
+    core_refused(kl_molecule_create(f, order, -1, 0, &m, &err), &err,
                  (const char *const[]){"threshold", "-1", NULL});
     m = molecule(f, "canonical", 0);
     core_refused(kl_molecule_target(m, 7, 2, 0, &target, &err), &err,
@@ -353,7 +456,7 @@ static void test_refused(void **state)
     const int64_t before = kl_mem_live_total();
     for (int64_t k = 1;; k += k < 20 ? 1 : 7) {
         kl_mem_fail_after(k);
-        const kl_status st = kl_molecule_create(f, order, 0, &m, &err);
+        const kl_status st = kl_molecule_create(f, order, 0, 0, &m, &err);
         kl_mem_fail_after(0);
         kl_molecule_destroy(&m);
         expect_eq(kl_mem_live_total(), before);
@@ -442,7 +545,8 @@ static void test_elements(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_files),         cmocka_unit_test(test_spins),
+        cmocka_unit_test(test_spin_starts),   cmocka_unit_test(test_random),
         cmocka_unit_test(test_starts),        cmocka_unit_test(test_threshold),
         cmocka_unit_test(test_closed_shells), cmocka_unit_test(test_order_by_irreps),
         cmocka_unit_test(test_refused),       cmocka_unit_test(test_elements)};

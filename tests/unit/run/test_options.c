@@ -205,7 +205,7 @@ static const struct {
     {"plan m --solver lobpcg", "allowed: davidson lanczos"},
     {"plan ed m", "it is kronlat plan --method ed m"},
     {"bench speed",
-     "bench: 'speed' is not one of gemm, gemv_trans, compare, dmrg, ed, ci, run, hx, offload, cuda"},
+     "bench: 'speed' is not one of gemm, gemv_trans, compare, dmrg, ed, ci, run, auto, hx, offload, cuda"},
     {"bench gemm x", "bench gemm: takes no 'x'"},
     {"bench dmrg m --output x", "bench dmrg: --output belongs to `kronlat dmrg'"},
     {"bench hx m --csr 1",
@@ -213,7 +213,7 @@ static const struct {
     {"bench offload --elements 3", "--elements: '3' was given; allowed: an integer from 4000 to 4000000000"},
     {"bench compare --csv", "--csv: the value is missing; it takes FILE"},
     {"bench ci --seconds x", "--seconds: 'x'"},
-    {"tune --csv x", "tune: --csv belongs to `kronlat plot'"},
+    {"tune --csv x", "tune: --csv belongs to `kronlat dmrg'"},
     {"tune x", "tune: takes no 'x'"},
 };
 
@@ -272,7 +272,8 @@ static kl_status load(const char *text, const char *typed, kl_options **o, kl_er
     char line[256];
     snprintf(line, sizeof line, "run %s %s", file, typed);
     kl_status st = parse(line, o, err);
-    if (st == KL_OK) st = kl_job_load(file, *o, err);
+    int count;
+    if (st == KL_OK) st = kl_job_load(file, 0, &count, *o, err);
     if (st == KL_OK) st = kl_options_check(*o, err);
     return st;
 }
