@@ -12,7 +12,8 @@ typedef struct joined {
     kl_exec *inner;
 } joined;
 
-/* What stands in a batch: for a joined list `list' with what the inner executor made of it, else that alone. */
+/* What stands in a batch: for a joined list `list' with what the inner executor made of it, else that
+   alone. */
 typedef struct held {
     int joins;
     kl_batch list;

@@ -358,11 +358,13 @@ for _, exec in ipairs { "host", "offload" } do
         end
         ok(same, "joined lists by " .. exec, why)
         local told = document("explain" .. chain .. " --projection concat")
-        ok(told.operations and told.operations[1].why:find "%d records joined to %d", "and explain says so", told)
+        ok(told.operations and told.operations[1].why:find "%d records joined to %d", "and explain says so",
+            told)
         local dmrg = chain:gsub("%-%-m 30", "--m 40")
         plain, joined = document("dmrg" .. dmrg .. " -o none"),
             document("dmrg" .. dmrg .. " -o none --projection concat")
-        ok(plain.energy and near(plain.energy, joined.energy, 1e-6), "and sweeps", plain.energy, joined.energy)
+        ok(plain.energy and near(plain.energy, joined.energy, 1e-6), "and sweeps", plain.energy,
+            joined.energy)
     end
 end
 do
