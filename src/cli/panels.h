@@ -15,8 +15,8 @@ kl_status kl_panels_one(const kl_result *r, kl_figure *f, kl_err *err) KL_MUST_C
 kl_status kl_panels_many(int n, kl_result *const *r, const char *const *path, kl_figure *f,
                          kl_err *err) KL_MUST_CHECK;
 
-/* Of configuration interaction: states by irrep and spin, their weights by level of excitation, occupations of
-   natural orbitals. */
+/* Of configuration interaction: states by irrep and spin, their weights by level of excitation, occupations
+   of natural orbitals. */
 kl_status kl_panels_ci(const kl_ci_record *c, kl_figure *f, kl_err *err) KL_MUST_CHECK;
 
 /* What both use: */

@@ -332,7 +332,8 @@ do
     local electrons = 0
     for _, x in ipairs(occupied.series[1].y) do electrons = electrons + x end
     ok(#states.series == 2 and states.series[1].y[1] == 0 and near(electrons, 8, 1e-9)
-        and #panel(molecule, "weight by level").series == 2, "states, weights and occupations of ci", electrons)
+        and #panel(molecule, "weight by level").series == 2, "states, weights and occupations of ci",
+        electrons)
     run "ed heisenberg --sites 6 --charge scan --temperatures 1,2 -o t.h5"
     local heat = panel(document "plot t.h5", "heat capacity per site").series[1]
     ok(heat and #heat.x == 2 and heat.error and heat.y[1] > 0, "heat with its errors")
