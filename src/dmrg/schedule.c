@@ -541,8 +541,8 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     return next;
 }
 
-/* Two sites and next to all states that have weight. Guards that lie close stay, or a state settles in a mixture
-   with them; those that cannot be told apart are no help. */
+/* Two sites and next to all states that have weight. Guards that lie close stay, or a state settles in a
+   mixture with them; those that cannot be told apart are no help. */
 static kl_stage closing(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
     const int whole = s->block < INT_MAX / 4 ? 4 * s->block : INT_MAX;

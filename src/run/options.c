@@ -263,6 +263,8 @@ static kl_status check_sweep(const kl_options *o, kl_err *err)
             return kl_fail(err, KL_EINPUT,
                            "--parameter %s and --sweep-parameter %s: one of them says what %.*s is, not both",
                            o->parameter.text[i], o->sweep_parameter, (int)swept, o->sweep_parameter);
+    if (o->command == KL_CMD_ED || strncmp(o->sweep_parameter, "sites=", strlen("sites=")) == 0)
+        return KL_OK; /* runs that know nothing of each other */
     for (int i = 0; i < o->charge.n; i++) {
         const size_t name = kl_split_name(o->charge.text[i]);
         const char *const value = o->charge.text[i] + (name > 0 ? name + 1 : 0);

@@ -45,8 +45,8 @@ static void test_kept_state(void **state)
     core_no_memory();
 }
 
-/* The guard of a sector that is solved as a whole, and those of larger ones: the gap, and with it how good the state is. Gaps: `kronlat
-   ed`, and free fermions; 0 where two states agree to rounding. */
+/* The guard of a sector that is solved as a whole, and those of larger ones: the gap, and with it how good
+   the state is. Gaps: `kronlat ed`, and free fermions; 0 where two states agree to rounding. */
 static void test_whole_gap(void **state)
 {
     static const struct {
