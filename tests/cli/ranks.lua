@@ -149,6 +149,15 @@ shell "chmod +x other"
 told("different versions",
     ("export KRONLAT_MPI=%s; %s1 $K ed ising --sites 6 : -n 1 ./other ed ising --sites 6"):format(
         kit.quote(kit.program:match "^(.*/)" .. "libkronlat-mpi.so"), launch), "rank 1 has version=9%.9%.9")
+local cache = ("export KRONLAT_CACHE=%s; "):format(kit.quote(kit.at "cache"))
+local status, text, err = shell(cache .. launch .. "2 $K devices --json")
+local between = status == 0 and json(text).between_ranks
+ok(between and between.received_per_second > 1e6 and between.seconds_smallest > 0 and
+    between.seconds_smallest < 1, "devices tells what ranks tell each other in a second", text, err)
+status, text, err = shell(cache .. launch .. "2 $K tune")
+ok(status == 0 and text:find "from the others", "tune on ranks measures that alone", text, err)
+status, text, err = shell(cache .. "$K plan heisenberg --sites 8 --charge Sz=0 --m 16 --ranks 4")
+ok(status == 0 and text:find "measured, 2 ranks on 1 machine", "and a plan asks it", text, err)
 local plan = json(select(2, run "plan heisenberg --sites 8 --charge Sz=0 --m 16 --ranks 64 --json"))
 ok(plan.ranks[#plan.ranks].idle > 0, "a plan says how many ranks idle")
 local model = kit.slurp(here .. "../../models/ising.lua")
