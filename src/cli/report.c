@@ -143,7 +143,7 @@ static void print_next(FILE *to, const kl_dmrg_result *d, const char *of)
                 "%d tells\n",
                 of, d->unresolved, d->nstate + 1);
     else if (isfinite(d->gap))
-        fprintf(to, "%s; the next one of this sector lies about %.2g above\n", of, d->gap);
+        fprintf(to, "%s; the next one seen in this sector lies about %.2g above\n", of, d->gap);
     else fprintf(to, "%s; whether another lies as low, --states %d tells\n", of, d->nstate + 1);
 }
 
