@@ -258,7 +258,7 @@ typedef struct kl_dmrg_plan {
     int matrix_max; /* rows of the largest density matrix */
     int64_t centre_doubles; /* the operators that one H x reads, */
     int64_t dense_doubles; /* and those of LR, made or not */
-    /* 1: LR is asked for, and l-1-1-r taken, for the device has no room for these */
+    /* 1: LR is asked for, and l-1-1-r taken, since the device has no memory for these */
     int lr_too_large;
     int64_t least_bytes; /* of vectors that must be on the device */
     int64_t room_bytes; /* what the device can give out; 0: not known */
