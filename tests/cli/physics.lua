@@ -325,6 +325,15 @@ do
     local map = panel(document "plot q.h5", "spectral function")
     ok(map.plane_x and #map.plane_x == 8 and map.plane_x[5] == 1 and map.note == "not computed: q = 5 6",
         "a map in numerical order, its gaps told", map.note)
+    run(("ci %stests/data/h2o-631g-fc.fcidump --space cisd --roots 2 --density -o ci.h5"):format(
+        kit.absolute(HERE):gsub("tests/cli/$", ""):gsub("/%./$", "/")))
+    local molecule = document "plot ci.h5"
+    local states, occupied = panel(molecule, "states by irrep"), panel(molecule, "natural occupations")
+    local electrons = 0
+    for _, x in ipairs(occupied.series[1].y) do electrons = electrons + x end
+    ok(#states.series == 2 and states.series[1].y[1] == 0 and near(electrons, 8, 1e-9)
+        and #panel(molecule, "weight by level").series == 2, "states, weights and occupations of ci",
+        electrons)
     run "ed heisenberg --sites 6 --charge scan --temperatures 1,2 -o t.h5"
     local heat = panel(document "plot t.h5", "heat capacity per site").series[1]
     ok(heat and #heat.x == 2 and heat.error and heat.y[1] > 0, "heat with its errors")
