@@ -252,12 +252,12 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
         if (*stopped) break;
         if (to->found.energy[0] < item[lowest].found.energy[0]) lowest = ndone;
         ndone++;
+        if (kl_rankscli_tells()) KL_TRY(write_table(o, ndone, item, err));
     }
     clear_line(w);
     snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name,
              *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
     if (*stopped && kl_rankscli_tells()) kl_report_error("interrupted; the sectors told are done");
-    if (kl_rankscli_tells()) KL_TRY(write_table(o, ndone, item, err));
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
     if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
     if (more) {

@@ -192,6 +192,7 @@ typedef struct kl_dmrg_monitor {
     kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
                             int direction, kl_err *err);
     int (*due)(void *self);
+    const struct kl_trunc_watch *truncations; /* NULL, or who is told of each, a probe's apart */
 } kl_dmrg_monitor;
 
 /* Finds the lowest nstate states of terms in sector opts->target. *state: NULL to begin from opts->start or
