@@ -1,4 +1,4 @@
--- What a physicist does in a day, from outside: lattices, correlators, scans, figures.
+-- What a physicist does in a day, from outside: lattices, correlators, scans, figures, benchmarks.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 physics.lua PROGRAM; prints TAP.
 local HERE = arg[0]:match "^(.*/)" or ""
@@ -379,6 +379,17 @@ end
 do
     local status, _, err = run "growth heisenberg --sites 4 --charge Sz=0 --m 4 --projection concat"
     ok(status == 2 and err:find "allowed: with %-%-exec cuda, host or offload", "joined lists, by whom", err)
+end
+
+-- Benchmarks of small sizes: every time that they tell stands with a check.
+for what, options in pairs {
+    gemm = "",
+    ed = "heisenberg --lattice ring:12 --charge Sz=0 --threads 1 --exact -5.3873909174452",
+    hx = "hubbard --sites 8 -p U=4 --charge N_up=4 --charge N_dn=4 --m 64 --threads 1",
+    dmrg = "heisenberg --sites 16 --charge Sz=0 --accuracy 1e-6 --exact -6.911737145575103",
+} do
+    local status, out, err = run("bench " .. what .. " " .. options)
+    ok(status == 0 and out:find "PASS" and not out:find "FAIL", "bench " .. what, out, err)
 end
 
 kit.finish()
