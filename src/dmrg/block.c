@@ -1,6 +1,7 @@
 /* Operators of blocks and enlarged blocks.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/block.h"
+#include "dmrg/scratch.h"
 #include "base/mem.h"
 #include "dmrg/channel.h"
 #include "model/wigner.h"
@@ -76,6 +77,7 @@ void kl_block_destroy(kl_block **pb)
     kl_block *const b = *pb;
     if (!b) return;
     if (b->ex) b->ex->vt.release(b->ex, &b->data);
+    if (b->file) kl_scratch_close(&(int){b->file - 1});
     kl_basis_clear(&b->basis);
     kl_free(&b->dst);
     kl_free(&b->src);

@@ -166,7 +166,7 @@ static double couple(kl_leg a, kl_leg b, kl_leg whole)
 /* The same few coefficients are asked for by every piece of every operator: those of a thread are kept, each
    under the nine numbers that it is of. */
 enum {
-    KEPT = 1 << 12,
+    KEPT = 1 << 14,
     LEG_BITS = 7,
 };
 
@@ -186,7 +186,7 @@ double kl_couple(kl_leg a, kl_leg b, kl_leg whole)
     if (!fits_leg(a) || !fits_leg(b) || !fits_leg(whole)) return couple(a, b, whole);
     const uint64_t key = ((pack_leg(a) << 3 * LEG_BITS | pack_leg(b)) << 3 * LEG_BITS | pack_leg(whole)) + 1;
     uint64_t at = key * UINT64_C(0x9e3779b97f4a7c15);
-    at = (at ^ at >> 32) % KEPT;
+    at = (at ^ at >> 29) >> 7 & (KEPT - 1);
     if (kept[at].key != key) {
         kept[at].value = couple(a, b, whole);
         kept[at].key = key;
