@@ -6,6 +6,7 @@
 #define KL_ON_DEVICE __host__ __device__
 #define KL_DEV static __device__ __forceinline__
 #endif
+#include "exec/peers.h"
 #include "module.h"
 #if defined(__has_include)
 #if __has_include(<nccl.h>)
@@ -63,6 +64,7 @@ typedef struct kl_cuda_link kl_cuda_link; /* link.c */
 typedef struct kl_cuda {
     const kl_cuda_host *host;
     kl_cuda_link *link; /* NULL, or to the devices of other ranks */
+    struct kl_cuda_peers *peers; /* peers.c; NULL until one is wanted */
     int device, sm, nsm;  /* sm: 90 for 9.0 */
     int64_t l2_bytes;
     int back;             /* 1: the next pass over tall V had better begin at its end (belt.h) */
@@ -193,6 +195,10 @@ void kl_cuda_sum_record(cudaStream_t stream, const kl_rec *r, const double *a, d
 kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
 kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 void kl_cuda_kron_release(kl_exec *ex, kl_kron *k);
+kl_status kl_cuda_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, kl_err *err);
+kl_status kl_cuda_kron_beyond(kl_exec *ex, const kl_kron *k, const kl_kron_beyond *b, kl_dptr x, kl_dptr y,
+                              kl_err *err);
+kl_status kl_cuda_kron_dot(kl_exec *ex, const kl_kron *k, double *xy, kl_err *err);
 kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
 kl_status kl_cuda_kron_diagonal(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);
 /* one of the two kernels of an apply, right first */
@@ -239,6 +245,10 @@ kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_
 kl_status kl_cuda_link_start(kl_exec *ex, int npart, const kl_ranks_part *part, int *ticket, kl_err *err);
 void kl_cuda_link_join(kl_exec *ex, int ticket);
 void kl_cuda_link_close(kl_cuda *self);
+
+/* peers.c */
+extern const kl_peers kl_cuda_peers_table;
+void kl_cuda_peers_close(kl_cuda *self);
 
 /* moves.cu */
 kl_status kl_cuda_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr x,

@@ -20,6 +20,7 @@ static void cuda_close(kl_exec *ex)
 #ifdef KL_CUDA_NCCL
     kl_cuda_link_close(self);
 #endif
+    kl_cuda_peers_close(self);
     kl_cuda_blas_close(self);
     kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
@@ -128,6 +129,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
     for (int i = 0; i < ex->eigen.ntime; i++) ex->eigen.time[i] = h200[i];
     static const kl_baselines baselines = {.trial = kl_cuda_trial, .kron_contest = kl_cuda_kron_contest};
     ex->baselines = &baselines;
+    ex->peers = &kl_cuda_peers_table;
     ex->vt = (kl_vtable){
         .alloc = kl_cuda_alloc,
         .release = kl_cuda_release,
@@ -151,6 +153,9 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
         .kron_prepare = kl_cuda_kron_prepare,
         .kron_apply = kl_cuda_kron_apply,
         .kron_release = kl_cuda_kron_release,
+        .kron_left = kl_cuda_kron_left,
+        .kron_beyond = kl_cuda_kron_beyond,
+        .kron_dot = kl_cuda_kron_dot,
         .kron_random = kl_cuda_kron_random,
         .kron_diagonal = kl_cuda_kron_diagonal,
         .spmv_prepare = kl_cuda_spmv_prepare,

@@ -149,15 +149,15 @@ static void apply_right(const kl_devkron *p, const double *x, double *y)
     if (p->plain_right == 2) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
         kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2,
-                      SHARED, x, y);
+                      NULL, SHARED, x, y);
     } else if (p->plain_right) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
         kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1,
-                      SHARED, x, y);
+                      NULL, SHARED, x, y);
     } else {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
         kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip,
-                      item[kl_block_number()].group, kl_block_size(), 0, SHARED, x, y);
+                      item[kl_block_number()].group, kl_block_size(), 0, NULL, SHARED, x, y);
     }
 }
 
@@ -171,15 +171,15 @@ static void apply_left(const kl_devkron *p, const double *x, double *y)
     if (p->plain_left == 2) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
         kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2,
-                     SHARED, table_at, x, y, partial + kl_block_number());
+                     1, SHARED, table_at, x, y, partial + kl_block_number());
     } else if (p->plain_left) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
         kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1,
-                     SHARED, table_at, x, y, partial + kl_block_number());
+                     1, SHARED, table_at, x, y, partial + kl_block_number());
     } else {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
         kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()].strip,
-                     item[kl_block_number()].group, kl_block_size(), 0, SHARED, table_at, x, y,
+                     item[kl_block_number()].group, kl_block_size(), 0, 1, SHARED, table_at, x, y,
                      partial + kl_block_number());
     }
 }

@@ -143,7 +143,7 @@ static int is_bench(kl_command command)
            (command >= KL_CMD_BENCH_GEMM && command <= KL_CMD_BENCH_CUDA);
 }
 
-static kl_status dispatch(kl_options *o, int *status, kl_err *err)
+static kl_status dispatch(kl_options *o, int which, int *count, int *status, kl_err *err)
 {
     kl_status st = KL_OK;
     if (o->command == KL_CMD_VERSION || o->version) {
@@ -157,7 +157,7 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     if (o->command == KL_CMD_RUN) {
         char *job = o->file; /* a job of ci names a file of its own */
         o->file = NULL;
-        st = kl_job_load(job, o, err);
+        st = kl_job_load(job, which, count, o, err);
         if (st == KL_OK) st = kl_outputs_check(o, job, err);
         kl_free(&job);
     }
@@ -185,6 +185,21 @@ static kl_status dispatch(kl_options *o, int *status, kl_err *err)
     }
 }
 
+/* A job may be of several runs: options are read anew for each. */
+static kl_status run_all(int argc, char **argv, kl_options *o, int *status, kl_err *err)
+{
+    int count = 1;
+    const int job = o->command == KL_CMD_RUN;
+    kl_status st = dispatch(o, 0, &count, status, err);
+    for (int k = 1; job && k < count && st == KL_OK && *status == STATUS_OK; k++) {
+        kl_options *next = NULL;
+        st = kl_commandline_parse(argc, argv, &next, err);
+        if (st == KL_OK) st = dispatch(next, k, &count, status, err);
+        kl_options_destroy(&next);
+    }
+    return st;
+}
+
 int main(int argc, char **argv)
 {
     kl_err err = {{0}};
@@ -209,7 +224,7 @@ int main(int argc, char **argv)
     st = kl_rankscli_begin(&err);
     if (st == KL_OK) st = kl_commandline_parse(argc - 1, argv + 1, &o, &err);
     if (st == KL_OK && !is_bench(o->command)) catch_signals(); /* a benchmark has nothing to save */
-    if (st == KL_OK) st = dispatch(o, &status, &err);
+    if (st == KL_OK) st = run_all(argc - 1, argv + 1, o, &status, &err);
     if (st == KL_OK) st = flush_output(&err);
     if (st != KL_OK) {
         fflush(stdout);

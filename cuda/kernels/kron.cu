@@ -16,11 +16,12 @@ template <int PLAIN>
 static constexpr int left_threads = PLAIN ? 1024 : 768;
 template <int PLAIN>
 static constexpr int right_threads = PLAIN == 2 ? 1024 : 768;
+static constexpr int beyond_threads = 768;
 
 /* PLAIN: as in kl_devkron; what the others have to do costs registers, and so does what is read of a block
    that is not an argument. The device starts teams in order, so that those of a strip run together and find
    each other's parts of x in the second-level cache. */
-template <int PLAIN>
+template <int PLAIN, int ADDS>
 static __global__ void __launch_bounds__(left_threads<PLAIN>, 1)
     left(const __grid_constant__ kl_devkron_block only, const kl_devkron_block *__restrict__ block,
          const kl_devkron_item *__restrict__ item, int table_at, const double *__restrict__ x,
@@ -28,7 +29,7 @@ static __global__ void __launch_bounds__(left_threads<PLAIN>, 1)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_left(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, memory,
+    kl_kron_left(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, ADDS, memory,
                  table_at, x, y, partial + blockIdx.x);
 }
 
@@ -39,7 +40,22 @@ static __global__ void __launch_bounds__(right_threads<PLAIN>, 1)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, memory, x, y);
+    kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, NULL, memory,
+                  x, y);
+}
+
+/* The same of a product in parts; items from a strip on, whose first left state is that of others.x. */
+template <int PLAIN>
+static __global__ void __launch_bounds__(beyond_threads, 1)
+    beyond(const __grid_constant__ kl_devkron_block only, const kl_devkron_item *__restrict__ item,
+           const __grid_constant__ kl_kron_others others, const double *__restrict__ x, double *y)
+{
+    extern __shared__ __align__(128) double memory[];
+    const kl_devkron_item it = item[blockIdx.x];
+    kl_kron_others mine = others;
+    mine.x += (uint64_t)(it.strip - item[0].strip) * (LANES * LANES);
+    mine.partial += blockIdx.x;
+    kl_kron_right(&only, it.strip, it.group, kl_block_size(), PLAIN, &mine, memory, x, y);
 }
 
 static __global__ void __launch_bounds__(SUM_TEAM)
@@ -125,6 +141,13 @@ static bool may_share(const void *kernel, size_t bytes)
                                 cudaSharedmemCarveoutMaxShared) == cudaSuccess;
 }
 
+static const void *left_kernel(const kl_devkron *p, int adds)
+{
+    if (p->plain_left == 2) return adds ? (const void *)left<2, 1> : (const void *)left<2, 0>;
+    if (p->plain_left) return adds ? (const void *)left<1, 1> : (const void *)left<1, 0>;
+    return adds ? (const void *)left<0, 1> : (const void *)left<0, 0>;
+}
+
 extern "C" kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
@@ -133,10 +156,12 @@ extern "C" kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
     const kl_status st = self->host->devkron_prepare(k, &o, &self->pool, err);
     if (st != KL_OK) return st;
     const kl_devkron *const p = (const kl_devkron *)k->device;
-    if (may_share(p->plain_left == 2 ? (const void *)left<2>
-                  : p->plain_left    ? (const void *)left<1>
-                                     : (const void *)left<0>,
-                  (size_t)kl_kron_left_bytes(p)) &&
+    if (may_share(left_kernel(p, 1), (size_t)kl_kron_left_bytes(p)) &&
+        may_share(left_kernel(p, 0), (size_t)kl_kron_left_bytes(p)) &&
+        (k->nblock > 1 || may_share(p->plain_right == 2 ? (const void *)beyond<2>
+                                    : p->plain_right    ? (const void *)beyond<1>
+                                                        : (const void *)beyond<0>,
+                                    (size_t)kl_kron_right_bytes(p))) &&
         may_share(p->plain_right == 2 ? (const void *)right<2>
                   : p->plain_right    ? (const void *)right<1>
                                       : (const void *)right<0>,
@@ -151,6 +176,14 @@ extern "C" void kl_cuda_kron_release(kl_exec *ex, kl_kron *k)
     kl_cuda *const self = (kl_cuda *)ex->self;
     cudaStreamSynchronize(self->stream);
     self->host->devkron_release(k, &self->pool);
+}
+
+static bool aligned(kl_dptr x, kl_dptr y, kl_dptr z) { return (x.addr | y.addr | z.addr) % 16 == 0; }
+
+static kl_status unaligned(const kl_cuda *self, kl_err *err)
+{
+    return self->host->fail(err, KL_EINPUT,
+                            "--exec cuda: vectors of a product with H must begin at multiples of 16 bytes");
 }
 
 extern "C" void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int is_right, const double *x,
@@ -168,14 +201,14 @@ extern "C" void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int is_
     else if (is_right)
         right<0><<<n, right_threads<0> / teams, bytes, st>>>(p->only, p->block, p->right, x, y);
     else if (p->plain_left == 2)
-        left<2><<<n, left_threads<2> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x,
-                                                           y, p->partial);
+        left<2, 1><<<n, left_threads<2> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p),
+                                                              x, y, p->partial);
     else if (p->plain_left)
-        left<1><<<n, left_threads<1> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x,
-                                                           y, p->partial);
+        left<1, 1><<<n, left_threads<1> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p),
+                                                              x, y, p->partial);
     else
-        left<0><<<n, left_threads<0> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p), x,
-                                                           y, p->partial);
+        left<0, 1><<<n, left_threads<0> / teams, bytes, st>>>(p->only, p->block, p->left, kl_kron_table_at(p),
+                                                              x, y, p->partial);
 }
 
 extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy,
@@ -185,15 +218,69 @@ extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x
     const kl_devkron *const p = (const kl_devkron *)k->device;
     const double *const x = kl_device(xp);
     double *const y = kl_device(yp);
-    if ((xp.addr | yp.addr) % 16 != 0)
-        return self->host->fail(
-            err, KL_EINPUT, "--exec cuda: vectors of a product with H must begin at multiples of 16 bytes");
+    if (!aligned(xp, yp, yp)) return unaligned(self, err);
     kl_cuda_kron_half(self, k, 1, x, y);
     kl_cuda_kron_half(self, k, 0, x, y);
     if (xy) {
         sum_up<<<1, SUM_TEAM, 0, self->stream>>>(p->nleft, p->partial, self->result);
         *xy = cudaStreamSynchronize(self->stream) == cudaSuccess ? self->result[0] : nan("");
     }
+    return kl_cuda_check(self, "a product with H", err);
+}
+
+extern "C" kl_status kl_cuda_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, kl_err *err)
+{
+    kl_cuda *const self = (kl_cuda *)ex->self;
+    const kl_devkron *const p = (const kl_devkron *)k->device;
+    const double *const x = kl_device(xp);
+    double *const y = kl_device(yp);
+    const unsigned n = (unsigned)p->nleft;
+    const size_t bytes = (size_t)kl_kron_left_bytes(p);
+    const int teams = kl_kron_left_teams(p->left_room), at = kl_kron_table_at(p);
+    const cudaStream_t st = self->stream;
+    if (!aligned(xp, yp, yp)) return unaligned(self, err);
+    if (p->plain_left == 2)
+        left<2, 0>
+            <<<n, left_threads<2> / teams, bytes, st>>>(p->only, p->block, p->left, at, x, y, p->partial);
+    else if (p->plain_left)
+        left<1, 0>
+            <<<n, left_threads<1> / teams, bytes, st>>>(p->only, p->block, p->left, at, x, y, p->partial);
+    else
+        left<0, 0>
+            <<<n, left_threads<0> / teams, bytes, st>>>(p->only, p->block, p->left, at, x, y, p->partial);
+    return kl_cuda_check(self, "a product with H", err);
+}
+
+extern "C" kl_status kl_cuda_kron_beyond(kl_exec *ex, const kl_kron *k, const kl_kron_beyond *b, kl_dptr xp,
+                                         kl_dptr yp, kl_err *err)
+{
+    kl_cuda *const self = (kl_cuda *)ex->self;
+    const kl_devkron *const p = (const kl_devkron *)k->device;
+    const double *const x = kl_device(xp);
+    double *const y = kl_device(yp);
+    const int64_t per = p->only.right.ngroup, from = b->first / LANES * per,
+                  to = (b->last + LANES - 1) / LANES * per;
+    const kl_kron_others others = {kl_device(b->x), (uint32_t)((b->last - b->first) * LANES),
+                                   (uint32_t)p->only.ntile, p->partial + p->nleft + from};
+    const unsigned n = (unsigned)(to - from);
+    const int team = beyond_threads / kl_kron_right_teams(p->right_room);
+    const size_t bytes = (size_t)kl_kron_right_bytes(p);
+    const kl_devkron_item *const item = p->right + from;
+    const cudaStream_t st = self->stream;
+    if (!aligned(xp, yp, b->x)) return unaligned(self, err);
+    if (n == 0) return KL_OK;
+    if (p->plain_right == 2) beyond<2><<<n, team, bytes, st>>>(p->only, item, others, x, y);
+    else if (p->plain_right) beyond<1><<<n, team, bytes, st>>>(p->only, item, others, x, y);
+    else beyond<0><<<n, team, bytes, st>>>(p->only, item, others, x, y);
+    return kl_cuda_check(self, "a product with H", err);
+}
+
+extern "C" kl_status kl_cuda_kron_dot(kl_exec *ex, const kl_kron *k, double *xy, kl_err *err)
+{
+    kl_cuda *const self = (kl_cuda *)ex->self;
+    const kl_devkron *const p = (const kl_devkron *)k->device;
+    sum_up<<<1, SUM_TEAM, 0, self->stream>>>(p->nleft + p->nright, p->partial, self->result);
+    *xy = cudaStreamSynchronize(self->stream) == cudaSuccess ? self->result[0] : nan("");
     return kl_cuda_check(self, "a product with H", err);
 }
 

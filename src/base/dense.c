@@ -4,7 +4,7 @@
 
    Eigenvectors, microseconds on one core (EPYC 9004, LAPACK 3.11 over BLIS 0.9):
      n        4     6    10    20    40    80    160     320
-     syevd   1.8   4.0   8.5    33   131   476   1980    9250     taken at every size
+     syevd   1.8   4.0   8.5    33   131   476   1980    9250     taken beyond 80 rows
      syev    1.7   3.8   8.4    32   146   732   4550   29700
      syevr   3.1   5.5  11.8    37   154   505   2130    9880
    SPDX-License-Identifier: Apache-2.0 */
@@ -12,6 +12,7 @@
 #include "base/blas.h"
 #include "base/gemm.h"
 #include "base/mem.h"
+#include "base/smalleig.h"
 
 #include <float.h>
 #include <math.h>
@@ -165,6 +166,13 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
         return KL_OK;
     }
     kl_status st = KL_OK;
+    space s;
+    if (n <= KL_SMALL_EIG) {
+        KL_TRY(space_take(kl_small_eig_work(n), 0, &s, err));
+        const int done = kl_small_eig(n, a, lda, w, s.work);
+        space_give(&s);
+        if (done) return KL_OK;
+    }
     const int64_t size = n;
     const int64_t nwork_wanted = 1 + 6 * size + 2 * size * size, nwork_blocked = (BLOCK + 2) * size;
     const int64_t nwork = nwork_wanted > nwork_blocked ? nwork_wanted : nwork_blocked;
@@ -173,7 +181,6 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
         return kl_fail(
             err, KL_EINPUT,
             "eigenvectors: %d rows, more than the 32766 that LAPACK's work space can be counted for", n);
-    space s;
     KL_TRY(space_take(nwork + size * size, niwork, &s, err));
     /* A copy of the triangle, for the second method. */
     double *const copy = s.work + nwork;

@@ -8,8 +8,8 @@
    is kept between calls; many threads may call at once. Input that is not finite is KL_EINPUT, an iteration
    that fails by both methods KL_ENOCONV. */
 
-/* a[n][lda] symmetric (lower triangle read) -> eigenvectors in its columns, w[n] ascending. syevd, on failure
-   syev. */
+/* a[n][lda] symmetric (lower triangle read) -> eigenvectors in its columns, w[n] ascending. smalleig.h; of
+   more rows, or on failure, syevd, then syev. */
 kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err) KL_MUST_CHECK;
 
 /* The same in steps, where only some of the vectors are wanted and which ones is known when many matrices

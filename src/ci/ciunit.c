@@ -161,6 +161,15 @@ kl_status kl_ci_run(const kl_fcidump *f, kl_exec *ex, const kl_ci_opts *o, const
     KL_TRY(kl_ci_run_scaled(own, ex, &opts, &between, out, err));
     /* 3. */
     scale_result(out, told.unit);
+    int beyond = !isfinite(out->reference_energy);
+    for (int k = 0; k < out->nstate && out->state != NULL; k++) beyond |= !isfinite(out->state[k].energy);
+    if (beyond) {
+        kl_ci_result_clear(out);
+        KL_TRY(
+            kl_fail(err, KL_EINPUT,
+                    "an energy is beyond the largest number; energies must be finite: count the integrals in "
+                    "a larger unit"));
+    }
 out:
     kl_fcidump_destroy(&own);
     return st;

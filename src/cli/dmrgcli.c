@@ -25,6 +25,8 @@
 #include "cli/rankscli.h"
 #include "comm/ranks.h"
 #include "cli/report.h"
+#include "cli/runtable.h"
+#include "cli/series.h"
 #include "run/runfile.h"
 #include "run/task.h"
 #include "run/placement.h"
@@ -60,7 +62,7 @@ static void on_bond(void *self, const kl_dmrg_step *step)
 
 static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
 {
-    if (kl_rankscli_tells()) kl_progress_sweep(&((run *)self)->progress, &row[nrow - 1], nrow);
+    if (kl_rankscli_tells()) kl_progress_sweep(&((run *)self)->progress, row, nrow);
 }
 
 static void on_note(void *self, const char *text)
@@ -90,15 +92,6 @@ static kl_status reserve_name(run *x, const char *label, kl_err *err)
     return st;
 }
 
-/* "out.h5", "U=0.5" -> "out.U=0.5.h5" */
-static kl_status labelled(const char *path, const char *label, char out[1024], kl_err *err)
-{
-    const size_t length = strlen(path), cut = length > 3 && strcmp(path + length - 3, ".h5") == 0 ? 3 : 0;
-    if (snprintf(out, 1024, "%.*s.%s.h5", (int)(length - cut), path, label) >= 1000)
-        return kl_fail(err, KL_EINPUT, "--output: the name is too long");
-    return KL_OK;
-}
-
 /* label tells the runs of a parameter sweep apart. */
 static kl_status find_path(run *x, const char *label, kl_err *err)
 {
@@ -111,7 +104,7 @@ static kl_status find_path(run *x, const char *label, kl_err *err)
         return kl_checked_probe(x->path, err);
     }
     const char *const named = o->resume != NULL ? o->resume : o->output;
-    if (label != NULL) KL_TRY(labelled(o->resume != NULL ? x->stem : named, label, x->path, err));
+    if (label != NULL) KL_TRY(kl_series_name(o->resume != NULL ? x->stem : named, label, x->path, err));
     else if (snprintf(x->path, sizeof(x->path), "%s", named) > 1000)
         return kl_fail(err, KL_EINPUT, "--output: the name is too long");
     if (label != NULL) KL_TRY(kl_outputs_check_one(o, x->path, err));
@@ -195,20 +188,6 @@ static void tell_interrupted(const char *written)
     kl_report_error(text);
 }
 
-static kl_report_item item_of(const kl_result *r, const char *label, const char *path)
-{
-    const kl_dmrg_result *d = &r->dmrg;
-    kl_report_item item = {.nstate = d->nstate,
-                           .error_estimate = d->error_estimate,
-                           .discarded = d->discarded,
-                           .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
-                           .stop = d->stop};
-    snprintf(item.label, sizeof(item.label), "%s", label);
-    snprintf(item.output, sizeof(item.output), "%.500s", path);
-    memcpy(item.energy, d->energy, sizeof(double) * (size_t)d->nstate);
-    return item;
-}
-
 static void print_table(const run *x, const char *what, int n, const kl_report_item *item, int mark_lowest)
 {
     char title[512];
@@ -273,12 +252,26 @@ out:
     return st;
 }
 
+/* How many runs there will be. */
+static void tell_sectors(int64_t n, const int64_t *image)
+{
+    char note[100];
+    int64_t nimage = 0;
+    for (int64_t i = 0; i < n; i++) nimage += image[i] >= 0;
+    if (n < 2 || !kl_rankscli_tells()) return;
+    if (nimage == 0) snprintf(note, sizeof note, "%lld sectors, one run each", (long long)n);
+    else
+        snprintf(note, sizeof note, "%lld sectors, %lld runs: the others are reflections of these",
+                 (long long)n, (long long)(n - nimage));
+    kl_report_note(note);
+}
+
 /* All sectors that were asked for; the state of the lowest is written. */
 static kl_status run_scan(run *x, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_qn *sector = NULL;
-    int64_t n = 0;
+    int64_t n = 0, *image = NULL;
     int ndone = 0, lowest = -1;
     kl_report_item *item = NULL;
     kl_state *state = NULL;
@@ -286,24 +279,29 @@ static kl_status run_scan(run *x, int *stopped, kl_err *err)
     KL_TRY(kl_task_sectors(x->t, &n, &sector, err));
     x->t->scanning = 0; /* each run is of one sector, and so says its file */
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&image, n, KL_MEM_MISC, err));
+    KL_TRY(kl_task_images(x->t, n, sector, image, err));
     KL_TRY(scan_path(x, sector[0], path, err));
-    if (n > 1 && kl_rankscli_tells()) {
-        char note[80];
-        snprintf(note, sizeof note, "%lld sectors, one run each", (long long)n);
-        kl_report_note(note);
-    }
+    tell_sectors(n, image);
     for (int64_t i = 0; i < n && !is_interrupted(x) && x->unmeasured == KL_OK; i++) {
         char label[128];
         kl_qn_print(x->t->model, sector[i], label, sizeof(label));
+        if (image[i] >= 0) {
+            item[ndone] = item[image[i]];
+            item[ndone].output[0] = '\0';
+            memcpy(item[ndone++].label, label, sizeof label);
+            continue;
+        }
         snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label,
                  (long long)i + 1, (long long)n);
         KL_TRY(run_sector(x, sector[i], &state, err));
         if (!x->r->finished) break;
-        item[ndone++] = item_of(x->r, label, x->path);
+        item[ndone++] = kl_runtable_item(x->t, x->r, label, x->path);
         if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
         lowest = ndone - 1;
         if (path[0] != '\0') KL_TRY(keep_lowest(x, path, state, item, lowest, err));
     }
+    if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, ndone, item, err));
     print_table(x, "all sectors", ndone, item, 1);
     if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (is_interrupted(x) && ndone < n) {
@@ -313,6 +311,7 @@ static kl_status run_scan(run *x, int *stopped, kl_err *err)
 out:
     kl_state_destroy(&state);
     kl_free(&item);
+    kl_free(&image);
     kl_free(&sector);
     return st;
 }
@@ -363,7 +362,7 @@ static kl_status read_other(const run *x, int i, const kl_result *done, char pat
     kl_runfile_point at = {0};
     *r = NULL;
     label_of(&x->sweep, i, label);
-    KL_TRY(labelled(x->stem, label, path, err));
+    KL_TRY(kl_series_name(x->stem, label, path, err));
     if (access(path, F_OK) != 0) return KL_OK;
     KL_TRY(kl_result_read(path, r, err));
     KL_TRY(kl_runfile_swept(*r, &text, &at, err));
@@ -389,7 +388,8 @@ static kl_status look_around(const run *x, const kl_result *done, kl_report_item
         if (i == x->sweep.first) continue;
         KL_TRY(read_other(x, i, done, path, &r, err));
         label_of(&x->sweep, i, label);
-        if (i < x->sweep.first && r != NULL && r->finished) item[(*n)++] = item_of(r, label, path);
+        if (i < x->sweep.first && r != NULL && r->finished)
+            item[(*n)++] = kl_runtable_item(x->t, r, label, path);
         kl_result_destroy(&r);
     }
 out:
@@ -425,13 +425,14 @@ static kl_status run_values(run *x, kl_state **state, const kl_result *done, int
     if (done != NULL) KL_TRY(look_around(x, done, item, &n, err));
     if (done != NULL && done->finished) {
         label_of(s, i++, label);
-        item[n++] = item_of(done, label, x->o->resume);
+        item[n++] = kl_runtable_item(x->t, done, label, x->o->resume);
     }
     for (; i < s->n && !is_interrupted(x) && x->unmeasured == KL_OK; i++) {
         KL_TRY(run_value(x, i, state, done != NULL && !done->finished && i == s->first ? done : NULL, err));
         if (!x->r->finished) break;
         label_of(s, i, label);
-        item[n++] = item_of(x->r, label, x->path);
+        item[n++] = kl_runtable_item(x->t, x->r, label, x->path);
+        if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, n, item, err));
     }
     print_table(x, s->text, n, item, 0);
     if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
@@ -513,10 +514,56 @@ static kl_status check_many(const run *x, kl_err *err)
     return KL_OK;
 }
 
+/* What is still to come is told of runs that choose their states themselves. */
+static void begin_progress(run *x)
+{
+    const kl_options *const o = x->o;
+    kl_progress_begin(&x->progress, o->verbose, o->nschedule);
+    if (o->nschedule > 0 || o->m > 0 || o->discard > 0) return;
+    x->progress.wanted = x->t->dmrg.error;
+    x->progress.accuracy = x->t->dmrg.accuracy > 0 ? x->t->dmrg.accuracy : 1e-9;
+}
+
+static kl_status open_one(void *self, kl_options *o, kl_task **t, kl_err *err)
+{
+    (void)self;
+    return kl_dmrgrun_prepare(o, NULL, t, err);
+}
+
+/* One of a series of runs. */
+static kl_status run_one(void *self, kl_task *t, kl_result *done, const char *label, kl_result **r,
+                         char *path, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_options *const o = self;
+    run x = {.o = o, .t = t, .started = kl_clock()};
+    x.watch = (kl_watch){.self = &x, .note = on_note, .bond = on_bond, .sweep = on_sweep};
+    kl_state *state = NULL;
+    if (done != NULL) o->resume = o->output; /* which kl_dmrgrun_start reads the state from */
+    st = kl_dmrgrun_start(t, done, &state, err);
+    o->resume = NULL;
+    if (st != KL_OK) goto out;
+    KL_TRY(choose_path(&x, NULL, err));
+    begin_progress(&x);
+    snprintf(x.progress.prefix, sizeof(x.progress.prefix), "%s  ", label);
+    KL_TRY(run_once(&x, &state, done, NULL, err));
+    if (x.unwritten != KL_OK) KL_TRY(kl_fail(err, x.unwritten, "%s", x.why.text));
+    if (x.unmeasured != KL_OK) KL_TRY(kl_fail(err, x.unmeasured, "%s", x.why.text));
+    memcpy(path, x.path, sizeof(x.path));
+    *r = x.r;
+    x.r = NULL;
+out:
+    kl_dmrgcli_release();
+    kl_state_destroy(&state);
+    kl_result_destroy(&x.r);
+    return st;
+}
+
 kl_status kl_dmrgcli_run(kl_options *o, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     run x = {.o = o, .started = kl_clock()};
+    if (kl_series_is(o)) return kl_series_run(o, &(kl_series_method){o, open_one, run_one}, stopped, err);
     x.watch = (kl_watch){.self = &x, .note = on_note, .bond = on_bond, .sweep = on_sweep};
     kl_state *state = NULL;
     kl_result *done = NULL;
@@ -529,7 +576,7 @@ kl_status kl_dmrgcli_run(kl_options *o, int *stopped, kl_err *err)
     if (o->sweep_parameter != NULL) KL_TRY(plan_sweep(&x, o->sweep_parameter, NULL, err));
     KL_TRY(kl_dmrgrun_prepare(o, NULL, &x.t, err));
     KL_TRY(check_many(&x, err));
-    kl_progress_begin(&x.progress, o->verbose, o->nschedule);
+    begin_progress(&x);
     if (x.t->scanning) {
         KL_TRY(run_scan(&x, stopped, err));
         goto out;

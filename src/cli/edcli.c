@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/edcli.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,8 @@
 #include "cli/edreport.h"
 #include "cli/json.h"
 #include "cli/rankscli.h"
+#include "cli/runtable.h"
+#include "cli/series.h"
 #include "config.h"
 #include "lib/handles.h"
 #include "run/edrun.h"
@@ -64,6 +67,15 @@ static void on_note(void *self, const char *text)
     kl_report_note(text);
 }
 
+static kl_watch watch_of(watcher *w)
+{
+    return (kl_watch){.self = w,
+                      .note = kl_rankscli_tells() ? on_note : NULL,
+                      .product = on_product,
+                      .level = on_level,
+                      .sample = on_sample};
+}
+
 /* ---------------------------------------------------------------- one run */
 
 static void print_result(const kl_task *t, const kl_result *r, const char *path, const watcher *w)
@@ -86,38 +98,72 @@ static void say_interrupted(const char *path, int kept)
 }
 
 /* All that is asked for in the sector of t, or of all temperatures, by the library. Where the file cannot be
-   written, the report comes all the same. done: a checkpoint to go on from, or NULL. */
-static kl_status run_whole(kl_options *o, kl_task *t, kl_result *done, watcher *w, const kl_watch *watch,
-                           int *stopped, kl_err *err)
+   written, what was found comes all the same. done: a checkpoint to go on from, or NULL; *stopped 1: somebody
+   asked to stop, and *r is what a checkpoint would say. */
+static kl_status find_whole(kl_options *o, kl_task *t, kl_result *done, const kl_watch *watch,
+                            kronlat_result **r, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kronlat_problem *problem = NULL;
-    kronlat_result *r = NULL;
     kronlat_error *const why = kronlat_error_create();
-    const char *const path = o->resume != NULL ? o->resume : kl_edrun_writes(o) ? o->output : NULL;
     if (why == NULL) return kl_fail(err, KL_ENOMEM, "no memory to begin");
     KL_TRY(kl_problem_borrow(o, t, done, watch, &problem, err));
-    problem->path = path;
-    const kronlat_status found = kronlat_ed(problem, &r, why);
-    clear_line(w);
-    *stopped = found == KRONLAT_CANCELLED && r != NULL;
-    if (*stopped) {
-        say_interrupted(path, r->kept);
-        goto out;
-    }
-    if (r != NULL) print_result(t, r->r, r->unwritten == KL_OK ? path : NULL, w);
-    KL_TRY(kl_status_of(found, why, err));
+    problem->path = o->resume != NULL ? o->resume : kl_edrun_writes(o) ? o->output : NULL;
+    const kronlat_status found = kronlat_ed(problem, r, why);
+    *stopped = found == KRONLAT_CANCELLED && *r != NULL;
+    if (!*stopped) KL_TRY(kl_status_of(found, why, err));
 out:
-    kronlat_result_destroy(r);
     kronlat_problem_destroy(problem);
     kronlat_error_destroy(why);
+    return st;
+}
+
+static kl_status run_whole(kl_options *o, kl_task *t, kl_result *done, watcher *w, const kl_watch *watch,
+                           int *stopped, kl_err *err)
+{
+    kronlat_result *r = NULL;
+    const char *const path = o->resume != NULL ? o->resume : kl_edrun_writes(o) ? o->output : NULL;
+    const kl_status st = find_whole(o, t, done, watch, &r, stopped, err);
+    clear_line(w);
+    if (*stopped) say_interrupted(path, r->kept);
+    else if (r != NULL) print_result(t, r->r, r->unwritten == KL_OK ? path : NULL, w);
+    kronlat_result_destroy(r);
+    return st;
+}
+
+static kl_status open_one(void *self, kl_options *o, kl_task **t, kl_err *err)
+{
+    kl_result *done = NULL; /* there is no --resume */
+    (void)self;
+    return kl_edrun_open(o, NULL, t, &done, err);
+}
+
+/* One of a series of runs. */
+static kl_status run_one(void *self, kl_task *t, kl_result *done, const char *label, kl_result **r,
+                         char *path, kl_err *err)
+{
+    kl_status st = KL_OK;
+    watcher *const w = self;
+    kronlat_result *found = NULL;
+    int stopped = 0;
+    const kl_watch watch = watch_of(w);
+    (void)label;
+    KL_TRY(find_whole((kl_options *)(uintptr_t)t->o, t, done, &watch, &found, &stopped, err));
+    *r = found->r;
+    found->r = NULL;
+    (*r)->finished = !stopped;
+    snprintf(path, 1024, "%s", kl_edrun_writes(t->o) ? t->o->output : "");
+out:
+    clear_line(w);
+    kronlat_result_destroy(found);
     return st;
 }
 
 /* ---------------------------------------------------------------- many sectors */
 
 /* How many sectors there are, and about how long they take: a hundred products with H each. */
-static kl_status announce(const kl_options *o, const kl_task *t, int64_t n, const kl_qn *sector, kl_err *err)
+static kl_status announce(const kl_options *o, const kl_task *t, int64_t n, const kl_qn *sector,
+                          const int64_t *image, kl_err *err)
 {
     kl_status st = KL_OK;
     char note[120];
@@ -127,6 +173,7 @@ static kl_status announce(const kl_options *o, const kl_task *t, int64_t n, cons
     kl_edrun_opts(t, &opts);
     for (int64_t i = 0; i < n; i++) {
         kl_ed_plan p;
+        if (image[i] >= 0) continue;
         KL_TRY(kl_ed_make_plan(t->terms, sector[i], kl_edrun_form(o), &opts, kl_task_threads(o), &p, err));
         seconds += 100 * p.seconds_apply;
     }
@@ -137,13 +184,53 @@ out:
     return st;
 }
 
+/* The energies of a sector's reflection are its own. */
+static kl_status copy_energies(const kl_ed_result *from, kl_ed_result *to, kl_err *err)
+{
+    const size_t n = sizeof(double) * (size_t)from->nstate;
+    const kl_status st = kl_ed_result_states(to, from->nstate, err);
+    if (st != KL_OK) return st;
+    to->dim = from->dim;
+    to->n = from->n;
+    to->attainable = from->attainable;
+    to->open_multiplet = from->open_multiplet;
+    to->stop = from->stop;
+    to->solver = from->solver;
+    memcpy(to->energy, from->energy, n);
+    memcpy(to->residual, from->residual, n);
+    memcpy(to->error, from->error, n);
+    memcpy(to->multiplet, from->multiplet, sizeof(int) * (size_t)from->nstate);
+    return KL_OK;
+}
+
+/* The file of --csv. */
+static kl_status write_table(const kl_options *o, int n, const kl_edreport_item *item, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_report_item *row = NULL;
+    if (o->csv == NULL || n == 0) return KL_OK;
+    KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
+    for (int i = 0; i < n; i++) {
+        const kl_ed_result *const f = &item[i].found;
+        row[i].exact = 1;
+        row[i].nstate = f->nstate < KL_MAX_STATE ? f->nstate : KL_MAX_STATE;
+        row[i].error_estimate = fmax(f->error[0], f->attainable);
+        memcpy(row[i].energy, f->energy, sizeof(double) * (size_t)row[i].nstate);
+        snprintf(row[i].label, sizeof row[i].label, "%s", item[i].label);
+    }
+    KL_TRY(kl_runtable_csv(o, n, row, err));
+out:
+    kl_free(&row);
+    return st;
+}
+
 /* The lowest energies of all; then all that was asked for in the sector of the lowest. */
 static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch *watch, int *stopped,
                           kl_err *err)
 {
     kl_status st = KL_OK;
     kl_qn *sector = NULL;
-    int64_t n = 0;
+    int64_t n = 0, *image = NULL;
     kl_edreport_item *item = NULL;
     kl_edrun x = {.t = t, .watch = watch};
     int ndone = 0, lowest = 0;
@@ -151,10 +238,13 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     KL_TRY(kl_task_sectors(t, &n, &sector, err));
     KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
     KL_TRY(kl_edrun_check_memory(t, n, sector, err));
-    KL_TRY(announce(o, t, n, sector, err));
+    KL_TRY(kl_alloc(&image, n, KL_MEM_MISC, err));
+    KL_TRY(kl_task_images(t, n, sector, image, err));
+    KL_TRY(announce(o, t, n, sector, image, err));
     for (int64_t i = 0; i < n && !*stopped; i++) {
         kl_edreport_item *const to = &item[ndone];
-        KL_TRY(kl_edrun_energies(&x, sector[i], &to->found, err));
+        if (image[i] >= 0) KL_TRY(copy_energies(&item[image[i]].found, &to->found, err));
+        else KL_TRY(kl_edrun_energies(&x, sector[i], &to->found, err));
         kl_free(&to->found.full); /* a scan tells the lowest */
         to->found.nfull = 0;
         kl_qn_print(t->model, sector[i], to->label, sizeof(to->label));
@@ -167,6 +257,7 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name,
              *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
     if (*stopped && kl_rankscli_tells()) kl_report_error("interrupted; the sectors told are done");
+    if (kl_rankscli_tells()) KL_TRY(write_table(o, ndone, item, err));
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
     if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
     if (more) {
@@ -181,6 +272,7 @@ out:
     clear_line(w);
     for (int64_t i = 0; item != NULL && i < n; i++) kl_ed_result_clear(&item[i].found);
     kl_free(&item);
+    kl_free(&image);
     kl_free(&sector);
     return st;
 }
@@ -194,11 +286,8 @@ kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
     kl_result *done = NULL;
     const int first = kl_rankscli_tells();
     watcher w = {.live = first && isatty(2), .verbose = first && o->verbose, .started = kl_clock()};
-    const kl_watch watch = {.self = &w,
-                            .note = first ? on_note : NULL,
-                            .product = on_product,
-                            .level = on_level,
-                            .sample = on_sample};
+    const kl_watch watch = watch_of(&w);
+    if (kl_series_is(o)) return kl_series_run(o, &(kl_series_method){&w, open_one, run_one}, stopped, err);
     KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
     if (t->scanning && o->temperatures == NULL) KL_TRY(run_scan(o, t, &w, &watch, stopped, err));
     else KL_TRY(run_whole(o, t, done, &w, &watch, stopped, err));

@@ -479,14 +479,26 @@ out:
     return st;
 }
 
-/* Of the orbitals of a molecule, in the order along the sites. */
-static kl_status information(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err)
+/* Of orbitals of a molecule, or of sites, in the order of DMRG; on a lattice also lines on its bonds, circles
+   for the entropy of a site by itself, which stands on the diagonal. */
+static kl_status information(const kl_result *r, const kl_measured *m, const char *title, kl_figure *f,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     kl_panel *p;
     const int n = r->nsite;
-    KL_TRY(kl_figure_add(f, KL_PANEL_PLANE, "mutual information of orbitals, in their order along the sites",
-                         &p, err));
+    double *site = NULL, *bond = NULL;
+    if (strcmp(m->name, "mutual") == 0 && kl_panels_plane(r)) {
+        KL_TRY(kl_alloc(&site, n, KL_MEM_WORK, err));
+        KL_TRY(kl_alloc(&bond, r->geometry.nbond, KL_MEM_WORK, err));
+        for (int i = 0; i < n; i++) site[i] = m->data[(int64_t)i * (n + 1)];
+        for (int64_t b = 0; b < r->geometry.nbond; b++)
+            bond[b] = kl_geometry_is(&r->geometry, b, "nn")
+                          ? m->data[(int64_t)r->geometry.bond[b][0] * n + r->geometry.bond[b][1]]
+                          : NAN;
+        KL_TRY(kl_panels_map(r, "mutual information on bonds, entropy of sites", site, bond, f, err));
+    }
+    KL_TRY(kl_figure_add(f, KL_PANEL_PLANE, title, &p, err));
     snprintf(p->x, sizeof p->x, "position");
     snprintf(p->y, sizeof p->y, "position");
     p->nx = p->ny = n;
@@ -496,9 +508,11 @@ static kl_status information(const kl_result *r, const kl_measured *m, kl_figure
     for (int i = 0; i < n; i++) {
         p->grid_x[i] = p->grid_y[i] = i;
         for (int j = 0; j < n; j++)
-            p->z[(int64_t)i * n + j] = m->data[(int64_t)r->order[i] * n + r->order[j]];
+            p->z[(int64_t)i * n + j] = i == j ? 0 : m->data[(int64_t)r->order[i] * n + r->order[j]];
     }
 out:
+    kl_free(&site);
+    kl_free(&bond);
     return st;
 }
 
@@ -542,13 +556,19 @@ static kl_status measured(const kl_result *r, const kl_measured *m, kl_figure *f
         strcmp(m->name, "molecule/order") == 0 || strcmp(m->name, "molecule/irreps") == 0)
         return KL_OK;
     const int square = m->rank == 2 && m->shape[0] == n && m->shape[1] == n;
-    if (square && strcmp(m->name, "molecule/mutual_information") == 0) return information(r, m, f, err);
+    if (square && strcmp(m->name, "molecule/mutual_information") == 0)
+        return information(r, m, "mutual information of orbitals, in their order along the sites", f, err);
+    if (square && strcmp(m->name, "mutual") == 0)
+        return information(r, m, "mutual information of sites, in the order of DMRG", f, err);
+    if (begins(m->name, "density/")) return kl_figure_leave(f, m->name, "a density matrix is not drawn", err);
     if (begins(m->name, "molecule/") && m->rank > 1)
         return kl_figure_leave(f, m->name, "of a molecule's matrices the mutual information alone is drawn",
                                err);
     if (begins(m->name, "local/") && m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     if (begins(m->name, "structure/")) return kl_panels_structure(r, m, f, err);
-    if (begins(m->name, "bond/") || begins(m->name, "bondcorr/")) return kl_panels_bonds(r, m, f, err);
+    if (begins(m->name, "bond/") || begins(m->name, "bondcorr/") || begins(m->name, "bondconnected/") ||
+        begins(m->name, "energies/"))
+        return kl_panels_bonds(r, m, f, err);
     if (square) return correlation(r, m, f, err);
     if (m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     return kl_figure_leave(f, m->name, "no panel shows an array of this kind", err);

@@ -29,6 +29,10 @@ static void title_of(const kl_measured *m, char *title, size_t size)
 {
     char op[160];
     const char *const text = strchr(m->name, '/') + 1, *const comma = strchr(text, ',');
+    if (strncmp(m->name, "energies/", strlen("energies/")) == 0) {
+        snprintf(title, size, "energy on bonds %.100s", text);
+        return;
+    }
     kl_panels_pretty(comma != NULL ? comma + 1 : "S·S", op, sizeof op);
     snprintf(title, size, "⟨%.110s⟩ on bonds %.*s", op, (int)strcspn(text, ","), text);
 }

@@ -3,12 +3,14 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/prof.h"
 #include "cli/report.h"
 #include "cli/reporttext.h"
+#include "dmrg/forecast.h"
 #include "dmrg/schedule.h"
 
 double kl_clock(void) { return kl_prof_seconds(); }
@@ -60,26 +62,42 @@ void kl_progress_step(kl_progress *p, const kl_dmrg_step *s)
     }
     if (p->have_energy) snprintf(change, sizeof(change), "  change %.1e", s->energy - p->previous_energy);
     if (p->nsweep > 0) snprintf(total, sizeof(total), "/%d", p->nsweep + p->sweep_before);
-    fprintf(stderr, "\r%ssweep %d%s %s site %d  m %d  E %.11g%s  discarded %.1e%s\033[K", p->prefix,
+    fprintf(stderr, "\r%ssweep %d%s %s site %d  m %d  E %.11g%s  discarded %.1e%s%s\033[K", p->prefix,
             p->sweep_before + s->sweep + 1, total, s->direction > 0 ? "->" : "<-", s->bond, s->m, s->energy,
-            change, s->discarded, left);
+            change, s->discarded, left, p->forecast);
     fflush(stderr);
     line_drawn = 1;
 }
 
-void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *row, int nrow)
+/* Of a run that has to keep more states. */
+static void make_forecast(kl_progress *p, const kl_dmrg_row *first, int nrow)
 {
+    const kl_dmrg_row *const row = &first[nrow - 1];
+    const double wanted = p->wanted > 0 ? p->wanted : p->accuracy * fabs(row->energy[0]);
+    kl_forecast f;
+    char time[32];
+    p->forecast[0] = '\0';
+    if (row->wait != KL_WAIT_TRUNCATION || !kl_forecast_make(first, nrow, wanted, &f)) return;
+    const double digit = pow(10, fmax(floor(log10(f.m)) - 1, 0)); /* two digits are enough */
+    snprintf(p->forecast, sizeof p->forecast, "  about %d more sweep%s, to m = %.0f: %s", f.sweeps,
+             f.sweeps > 1 ? "s" : "", digit * round(f.m / digit), kl_report_time(f.seconds, time));
+}
+
+void kl_progress_sweep(kl_progress *p, const kl_dmrg_row *first, int nrow)
+{
+    const kl_dmrg_row *const row = &first[nrow - 1];
     p->previous_energy = row->energy[0];
     p->have_energy = 1;
+    make_forecast(p, first, nrow);
     if (!p->verbose) return;
     clear_line();
     char states[48] = "";
     if (row->states > row->m_reached)
         snprintf(states, sizeof(states), " multiplets, %lld states", (long long)row->states);
     fprintf(stderr,
-            "%ssweep %d  m %d%s  noise %.0e  E %.15g  change %.2e  discarded %.2e  %.2f s  waits for %s\n",
+            "%ssweep %d  m %d%s  noise %.0e  E %.15g  change %.2e  discarded %.2e  %.2f s  waits for %s%s\n",
             p->prefix, p->sweep_before + nrow, row->m_reached, states, row->noise, row->energy[0],
-            row->change, row->discarded, row->seconds, kl_dmrg_wait_text[row->wait]);
+            row->change, row->discarded, row->seconds, kl_dmrg_wait_text[row->wait], p->forecast);
 }
 
 void kl_progress_end(kl_progress *p)

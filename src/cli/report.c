@@ -143,7 +143,7 @@ static void print_next(FILE *to, const kl_dmrg_result *d, const char *of)
                 "%d tells\n",
                 of, d->unresolved, d->nstate + 1);
     else if (isfinite(d->gap))
-        fprintf(to, "%s; the next one of this sector lies about %.2g above\n", of, d->gap);
+        fprintf(to, "%s; the next one seen in this sector lies about %.2g above\n", of, d->gap);
     else fprintf(to, "%s; whether another lies as low, --states %d tells\n", of, d->nstate + 1);
 }
 
@@ -425,21 +425,40 @@ int kl_report_lowest(int n, const kl_report_item *item)
     return low;
 }
 
+/* Of the column of a measured value. */
+static int value_width(const char *name)
+{
+    const int n = (int)strlen(name);
+    return n > 14 ? n : 14;
+}
+
+static void print_table_head(FILE *to, const char *title, int width, const kl_report_item *first)
+{
+    fprintf(to, "%s\n%-*s %23s      error", title, width, "", "energy");
+    if (first == NULL || !first->exact) fprintf(to, "  discarded      m");
+    for (int k = 0; first != NULL && k < first->nvalue; k++)
+        fprintf(to, " %*s", value_width(first->name[k]), first->name[k]);
+    fputc('\n', to);
+}
+
 void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest)
 {
     int width = 8;
     for (int i = 0; i < n; i++)
         if ((int)strlen(item[i].label) > width) width = (int)strlen(item[i].label);
-    fprintf(to, "%s\n%-*s %23s      error  discarded      m\n", title, width, "", "energy");
+    print_table_head(to, title, width, n > 0 ? &item[0] : NULL);
     const int low = n > 0 ? kl_report_lowest(n, item) : -1;
     for (int i = 0; i < n; i++) {
         int converged;
         kl_report_stop(item[i].stop, &converged);
         const int done = converged || item[i].stop == KL_STOP_SCHEDULE;
         char energy[40];
-        fprintf(to, "%-*s %23s %10.1e %10.1e %6d%s%s%s%s\n", width, item[i].label,
-                kl_report_column(item[i].energy[0], energy), item[i].error_estimate, item[i].discarded,
-                item[i].m, mark_lowest && i == low ? "  <- lowest" : "", done ? "" : "  NOT CONVERGED",
+        fprintf(to, "%-*s %23s %10.1e", width, item[i].label, kl_report_column(item[i].energy[0], energy),
+                item[i].error_estimate);
+        if (!item[i].exact) fprintf(to, " %10.1e %6d", item[i].discarded, item[i].m);
+        for (int k = 0; k < item[i].nvalue; k++)
+            fprintf(to, " %*.9f", value_width(item[i].name[k]), item[i].value[k]);
+        fprintf(to, "%s%s%s%s\n", mark_lowest && i == low ? "  <- lowest" : "", done ? "" : "  NOT CONVERGED",
                 item[i].output[0] != '\0' ? "  " : "", item[i].output);
         for (int k = 1; k < item[i].nstate; k++)
             fprintf(to, "%-*s %23s\n", width, "", kl_report_column(item[i].energy[k], energy));

@@ -44,8 +44,13 @@ void kl_report_json_measured(kl_json *j, const kl_result *r, const char *without
 void kl_report_json_facts(kl_json *j, const kl_run_facts *facts);
 
 /* Many runs of one model: a table with a row for each value of a parameter or each sector. */
+enum { KL_REPORT_VALUES = 8 };
 typedef struct kl_report_item {
     char label[128];   /* "U=0.5", "N_up=2 N_dn=2" */
+    int exact;         /* 1: of exact diagonalization, without discarded and m */
+    int nvalue;        /* what was measured, in one number each: */
+    char name[KL_REPORT_VALUES][64]; /* as --measure has it */
+    double value[KL_REPORT_VALUES];
     int nstate;
     double energy[KL_MAX_STATE], error_estimate, discarded;
     int m;
@@ -94,6 +99,9 @@ typedef struct kl_progress {
     double last, sweep_start, previous_energy;
     int sweep, have_energy;
     char prefix[160];   /* "U=0.5  " */
+    /* of runs that say themselves how many states they keep: absolute and relative; 0: not wanted */
+    double wanted, accuracy;
+    char forecast[96];  /* "  about 3 more sweeps, to m = 1600: 2 min" */
 } kl_progress;
 void kl_progress_begin(kl_progress *p, int verbose, int nsweep);
 void kl_progress_step(kl_progress *p, const kl_dmrg_step *s);

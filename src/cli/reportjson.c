@@ -201,19 +201,27 @@ static void json_item(kl_json *j, const kl_report_item *item)
     kl_json_real(j, "energy", item->energy[0]);
     kl_json_reals(j, "energies", item->nstate, item->energy);
     kl_json_real(j, "error_estimate", item->error_estimate);
-    kl_json_real(j, "discarded", item->discarded);
-    kl_json_int(j, "m", item->m);
+    if (!item->exact) {
+        kl_json_real(j, "discarded", item->discarded);
+        kl_json_int(j, "m", item->m);
+    }
     kl_json_bool(j, "converged", converged);
     kl_json_text(j, "stop", stop_word(item->stop));
     kl_json_text(j, "output", item->output[0] != '\0' ? item->output : NULL);
+    if (item->nvalue > 0) {
+        kl_json_open(j, "measured", '{');
+        for (int k = 0; k < item->nvalue; k++) kl_json_real(j, item->name[k], item->value[k]);
+        kl_json_close(j, '}');
+    }
     kl_json_close(j, '}');
 }
 
 void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest)
 {
     kl_json j = kl_json_begin(to);
-    kl_report_json_open(&j, KL_VERSION, "dmrg");
-    kl_json_text(&j, "method", "dmrg");
+    const char *const method = n > 0 && item[0].exact ? "ed" : "dmrg";
+    kl_report_json_open(&j, KL_VERSION, method);
+    kl_json_text(&j, "method", method);
     kl_json_text(&j, "title", title);
     kl_json_open(&j, "runs", '[');
     for (int i = 0; i < n; i++) json_item(&j, &item[i]);

@@ -60,7 +60,14 @@ kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err)
     kl_comm_broadcast(comm, 0, name, sizeof name);
     good = ex->vt.link_open(ex, comm->rank, comm->size, name, &why) == KL_OK;
     *linked = !kl_comm_most(comm, !good);
+    if (*linked) kl_ranks_say_where(ex, ", to others by NCCL");
     return KL_OK;
+}
+
+void kl_ranks_say_where(kl_exec *ex, const char *how)
+{
+    const size_t n = strlen(ex->where), room = sizeof ex->where - n;
+    if (strstr(ex->where, how) == NULL && strlen(how) < room) memcpy(ex->where + n, how, strlen(how) + 1);
 }
 
 int kl_ranks_any(const kl_exec *ex, int mine)

@@ -21,6 +21,8 @@ struct kl_ranks {
 kl_status kl_ranks_join(kl_exec *ex, kl_comm *comm, kl_err *err) KL_MUST_CHECK;
 /* Links the devices of all ranks, where there is something for it; *linked: whether they are. */
 kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err) KL_MUST_CHECK;
+/* Once, in what reports say of the executor. */
+void kl_ranks_say_where(kl_exec *ex, const char *how);
 /* The entries of vectors that ranks share: sums go over all of them. */
 void kl_ranks_overlay(kl_vtable *vt);
 

@@ -35,11 +35,17 @@ out:
     return st;
 }
 
+static kl_status put(kl_pool *pool, void *to, const void *from, int64_t bytes, kl_err *err)
+{
+    if (bytes == 0 || pool->put(pool->ctx, to, from, bytes) == 0) return KL_OK;
+    return kl_fail(err, KL_EBROKEN, "a product list of %lld bytes could not be copied to the device",
+                   (long long)bytes);
+}
+
 kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_devbatch *const p = b->prepared;
-    char *lists = NULL;
     KL_TRY(kl_tile_plan_write(b, (uint64_t)(uintptr_t)work, &p->plan, err));
     kl_tile_plan *const q = &p->plan;
     const int64_t pieces = q->npiece * (int64_t)sizeof(kl_piece),
@@ -50,27 +56,18 @@ kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err)
     p->list_bytes = term_at + terms;
     if (p->list_bytes > 0) {
         p->list = kl_pool_take(pool, p->list_bytes);
-        if (!p->list) {
-            st = kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for a product list",
-                         (long long)p->list_bytes);
-            goto out;
-        }
-        KL_TRY(kl_alloc(&lists, p->list_bytes, KL_MEM_RECORD, err));
-        if (pieces > 0) memcpy(lists, q->piece, (size_t)pieces);
-        if (cells > 0) memcpy(lists + cell_at, q->cell, (size_t)cells);
-        if (terms > 0) memcpy(lists + term_at, q->term, (size_t)terms);
-        if (pool->put(pool->ctx, p->list, lists, p->list_bytes) != 0) {
-            st = kl_fail(err, KL_EBROKEN, "a product list of %lld bytes could not be copied to the device",
-                         (long long)p->list_bytes);
-            goto out;
-        }
+        if (!p->list)
+            KL_TRY(kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for a product list",
+                           (long long)p->list_bytes));
         p->piece = p->list;
         p->cell = (kl_tile_cell *)(void *)((char *)p->list + cell_at);
         p->term = (kl_summand *)(void *)((char *)p->list + term_at);
+        KL_TRY(put(pool, p->list, q->piece, pieces, err));
+        KL_TRY(put(pool, (char *)p->list + cell_at, q->cell, cells, err));
+        KL_TRY(put(pool, (char *)p->list + term_at, q->term, terms, err));
     }
     if (!q->o.apart) kl_tile_plan_forget(q); /* a library is called with what stands here */
 out:
-    kl_free(&lists);
     return st;
 }
 

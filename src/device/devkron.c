@@ -254,7 +254,7 @@ kl_status kl_devkron_prepare(kl_kron *k, const kl_devkron_opts *o, kl_pool *pool
     KL_TRY(list_items(&a, k, d, 0, &left, &p->nleft, &p->left_states, err));
     KL_TRY(list_items(&a, k, d, 1, &right, &p->nright, &p->right_states, err));
     KL_TRY(kl_arena_reserve(&a, k->nblock * (int64_t)sizeof *d, &block, err));
-    KL_TRY(kl_arena_reserve(&a, p->nleft * (int64_t)sizeof(double), &partial, err));
+    KL_TRY(kl_arena_reserve(&a, (p->nleft + p->nright) * (int64_t)sizeof(double), &partial, err));
     p->list_bytes = a.n;
     p->list = kl_pool_take(pool, p->list_bytes);
     if (!p->list)

@@ -101,7 +101,7 @@ typedef struct kl_devkron {
     const kl_devkron_block *block;
     kl_devkron_block only; /* the block, where there is one */
     const kl_devkron_item *left, *right;
-    double *partial; /* [nleft] for x . y */
+    double *partial; /* [nleft + nright] for x . y */
     int64_t nblock, nleft, nright;
     int64_t left_states, right_states; /* of the largest group */
     int left_room, right_room; /* which of the options it is */

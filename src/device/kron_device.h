@@ -188,9 +188,9 @@ KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int
    neighbouring rows, whose far entries are neighbours too. Words of the next rows are in flight while
    these are worked on, and values of far entries while near ones are. once: what the tile's right states have
    of the diagonal, in fast memory (bits of each in 32 bits, where few). few: a popcount of 32 bits makes the
-   rest. Returns the lane's part of x . y. */
+   rest. adds 0: y is written, not added to. Returns the lane's part of x times what it makes of x. */
 KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_t g0, int n, int team,
-                                int unit, int few, int narrow, uint32_t shared, uint32_t once,
+                                int unit, int few, int narrow, int adds, uint32_t shared, uint32_t once,
                                 const double *table, const double *x, double *y)
 {
     enum {
@@ -228,7 +228,7 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
             kl_kron_left_ask(&way, narrow);
         }
         if (is) {
-            old = kl_once_pair(y + (int64_t)t * (ROWS * LANES));
+            if (adds) old = kl_once_pair(y + (int64_t)t * (ROWS * LANES));
             if (b->nbit > 0)
                 m = few || b->nbit <= 32 ? kl_cached_u32((const uint32_t *)b->mask + g0 + i)
                                          : kl_cached_u64((const uint64_t *)b->mask + g0 + i);
@@ -282,7 +282,7 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
 /* memory: KL_KRON_HEAD numbers, the group's states and two that hold 0, and from table_at on the tables of
    bits. plain: as in kl_devkron. *partial: the item's part of x . y. */
 KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group, int team, int plain,
-                         double *memory, int table_at, const double *x, double *y, double *partial)
+                         int adds, double *memory, int table_at, const double *x, double *y, double *partial)
 {
     enum { LANES = KL_KRON_LANES };
     uint64_t *const bar = (uint64_t *)memory;
@@ -311,14 +311,14 @@ KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group
     const uint32_t shared = kl_shared_address(s);
     double dot;
     if (plain)
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, shared, kl_shared_address(once),
+        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, adds, shared, kl_shared_address(once),
                                 table, x + at, y + at);
     else if (b->left.unit)
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, shared, kl_shared_address(once),
-                                table, x + at, y + at);
+        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, adds, shared,
+                                kl_shared_address(once), table, x + at, y + at);
     else
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, shared, kl_shared_address(once),
-                                table, x + at, y + at);
+        dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, adds, shared,
+                                kl_shared_address(once), table, x + at, y + at);
     dot = kl_lane_sum(dot, 32);
     if (me % 32 == 0) part[me / 32] = dot;
     kl_block_sync();
@@ -348,38 +348,48 @@ KL_DEV void kl_kron_right_near(double *acc, uint32_t w, uint32_t at, int unit, c
     for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f1 * v1[i];
 }
 
-/* The lane's left states, `count' of which are there, of right state j. */
-KL_DEV void kl_kron_right_from(double *v, uint32_t e, int narrow, const double *x, uint32_t stride, int count)
-{
-    const uint32_t j = e & 0x7fffffffu;
-    const double *const from = x + (uint64_t)(j / KL_KRON_LANES) * stride + j % KL_KRON_LANES;
-    const int is = j != kl_kron_none(narrow);
-    if (count == KL_KRON_MINE) {
-        kl_cached_apart(from, 2 * KL_KRON_LANES * 8, is, v);
-    } else {
-        KL_UNROLL
-        for (int i = 0; i < KL_KRON_MINE; i++) {
-            v[i] = 0.0;
-            if (is && i < count) v[i] = kl_cached(from + 2 * KL_KRON_LANES * i);
-        }
-    }
-}
+/* Tiles of x from number `tile' on, which lie in another memory: see kl_kron_beyond in kron.h. */
+typedef struct kl_kron_others {
+    const double *x; /* of the strip's first left state */
+    uint32_t stride, tile;
+    double *partial; /* where the item's part of x times what it makes of x goes */
+} kl_kron_others;
 
 /* Far entries of a row, a slot at a time: its values and the word of the next pair are in flight while
    near pairs are worked on. */
 typedef struct kl_kron_right_way {
     const double *x, *coef; /* of the lane's first left state; not unit: of the row's first slot */
     const char *far; /* the row's first pair */
+    kl_kron_others others; /* x of the lane; tile: 2^32 - 1 where there are none */
     uint64_t word, next; /* pairs */
     uint32_t stride, e;
     int states, count; /* left states that are there, of KL_KRON_MINE; pairs */
     double v[KL_KRON_MINE];
 } kl_kron_right_way;
 
-KL_DEV void kl_kron_right_ask(kl_kron_right_way *way, uint32_t e, int narrow)
+/* The lane's left states, as many as are there, of the right state that e names. */
+KL_DEV void kl_kron_right_from(double *v, uint32_t e, int narrow, int beyond, const kl_kron_right_way *way)
+{
+    const uint32_t j = e & 0x7fffffffu, tile = j / KL_KRON_LANES;
+    const int is = j != kl_kron_none(narrow), away = beyond && tile >= way->others.tile;
+    const double *const from =
+        away ? way->others.x + (uint64_t)(tile - way->others.tile) * way->others.stride + j % KL_KRON_LANES
+             : way->x + (uint64_t)tile * way->stride + j % KL_KRON_LANES;
+    if (way->states == KL_KRON_MINE) {
+        kl_cached_apart(from, 2 * KL_KRON_LANES * 8, is, v);
+    } else {
+        KL_UNROLL
+        for (int i = 0; i < KL_KRON_MINE; i++) {
+            v[i] = 0.0;
+            if (is && i < way->states) v[i] = kl_cached(from + 2 * KL_KRON_LANES * i);
+        }
+    }
+}
+
+KL_DEV void kl_kron_right_ask(kl_kron_right_way *way, uint32_t e, int narrow, int beyond)
 {
     way->e = e;
-    kl_kron_right_from(way->v, e, narrow, way->x, way->stride, way->states);
+    kl_kron_right_from(way->v, e, narrow, beyond, way);
 }
 
 KL_DEV void kl_kron_right_add(double *acc, const kl_kron_right_way *way, int slot, int unit)
@@ -389,28 +399,28 @@ KL_DEV void kl_kron_right_add(double *acc, const kl_kron_right_way *way, int slo
     for (int i = 0; i < KL_KRON_MINE; i++) acc[i] += f * way->v[i];
 }
 
-KL_DEV void kl_kron_right_begin(kl_kron_right_way *way, int narrow)
+KL_DEV void kl_kron_right_begin(kl_kron_right_way *way, int narrow, int beyond)
 {
-    kl_kron_right_ask(way, kl_kron_first(way->word, narrow), narrow);
+    kl_kron_right_ask(way, kl_kron_first(way->word, narrow), narrow, beyond);
     way->next = kl_kron_far(way->far, narrow, KL_DEVKRON_RIGHT_ROWS);
 }
 
 /* Adds the first entry of pair k, which was asked for, and asks for the second; adds this one and asks for
    the first of the next pair. */
-KL_DEV void kl_kron_right_first(double *acc, kl_kron_right_way *way, int k, int unit, int narrow)
+KL_DEV void kl_kron_right_first(double *acc, kl_kron_right_way *way, int k, int unit, int narrow, int beyond)
 {
     if (k >= way->count) return;
     kl_kron_right_add(acc, way, 2 * k, unit);
-    kl_kron_right_ask(way, kl_kron_second(way->word, narrow), narrow);
+    kl_kron_right_ask(way, kl_kron_second(way->word, narrow), narrow, beyond);
 }
 
-KL_DEV void kl_kron_right_second(double *acc, kl_kron_right_way *way, int k, int unit, int narrow)
+KL_DEV void kl_kron_right_second(double *acc, kl_kron_right_way *way, int k, int unit, int narrow, int beyond)
 {
     if (k >= way->count) return;
     kl_kron_right_add(acc, way, 2 * k + 1, unit);
     if (k + 1 >= way->count) return;
     way->word = way->next;
-    kl_kron_right_ask(way, kl_kron_first(way->word, narrow), narrow);
+    kl_kron_right_ask(way, kl_kron_first(way->word, narrow), narrow, beyond);
     if (k + 2 < way->count)
         way->next = kl_kron_far(way->far, narrow, (uint64_t)(k + 2) * KL_DEVKRON_RIGHT_ROWS);
 }
@@ -460,9 +470,11 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
 }
 
 /* Rows of one group for 8 left states from l0 on. crosses: there may be pairs a (x) b; full: all 8 states are
-   there. */
-KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team, int unit,
-                               int crosses, int narrow, int full, uint32_t shared, const double *x, double *y)
+   there. beyond: y is added to, and what others say of x holds. Returns the lane's part of x times what it
+   makes of x, where beyond. */
+KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team,
+                                 int unit, int crosses, int narrow, int full, int beyond,
+                                 const kl_kron_others *others, uint32_t shared, const double *x, double *y)
 {
     enum {
         ROWS = KL_DEVKRON_RIGHT_ROWS,
@@ -481,24 +493,39 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
     double *const to = y + b->off + (l0 + odd) * LANES + lane % 8;
     uint32_t now[4], next[4], w[AHEAD];
     kl_kron_right_way way = {0};
+    double dot = 0.0;
     int t = kl_in_block() / 32;
-    if (t >= ntile) return;
+    if (t >= ntile) return 0.0;
     way.x = kl_steady(x + b->off + (l0 + odd) * LANES);
+    if (beyond) {
+        way.others = *others;
+        way.others.x += odd * LANES;
+    }
     way.stride = stride;
     way.states = count;
     kl_cached_four(span + 4 * t, now);
     if (b->right.near) kl_cached_words(near + (uint64_t)now[0] * ROWS, ROWS * 4, w);
     if (has_far) way.word = kl_kron_far(b->right.far, narrow, (uint64_t)now[2] * ROWS + row);
     for (; t < ntile; t += step) {
-        double acc[MINE];
+        double acc[MINE], old[MINE];
+        const uint32_t in_group = (uint32_t)(t * (ROWS / LANES) + lane / 16), to_tile = g0 / LANES + in_group;
+        double *const home = to + (uint64_t)to_tile * stride;
         kl_cached_four(span + 4 * (t + step < ntile ? t + step : t), next);
         KL_UNROLL
         for (int i = 0; i < MINE; i++) acc[i] = 0.0;
+        if (beyond) {
+            KL_UNROLL
+            for (int i = 0; i < MINE; i++) {
+                old[i] = 0.0;
+                if (to_tile < (uint32_t)b->ntile && (full || i < count))
+                    old[i] = kl_once(home + 2 * LANES * i);
+            }
+        }
         if (has_far) {
             way.far = (const char *)b->right.far + ((uint64_t)now[2] * ROWS + row) * (narrow ? 4 : 8);
             way.coef = unit ? 0 : b->right.far_coef + 2 * (uint64_t)now[2] * ROWS + row;
             way.count = (int)now[3];
-            kl_kron_right_begin(&way, narrow);
+            kl_kron_right_begin(&way, narrow, beyond);
         }
         int taken = 0;
         if (b->right.near) {
@@ -508,8 +535,8 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
             for (int k = 0; k < AHEAD; k++) {
                 kl_kron_right_near(acc, w[k], at, unit, unit ? 0 : coef + 2 * k * ROWS);
                 if ((int)now[1] > AHEAD) w[k] = kl_cached_u32(p + (AHEAD + k) * ROWS);
-                if (has_far && k == 1) kl_kron_right_first(acc, &way, 0, unit, narrow);
-                if (has_far && k == 3) kl_kron_right_second(acc, &way, 0, unit, narrow);
+                if (has_far && k == 1) kl_kron_right_first(acc, &way, 0, unit, narrow, beyond);
+                if (has_far && k == 3) kl_kron_right_second(acc, &way, 0, unit, narrow, beyond);
             }
             KL_ROLLED
             for (int first = AHEAD; first < (int)now[1]; first += AHEAD) {
@@ -521,8 +548,8 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
                     if (first + k < (int)now[1])
                         kl_kron_right_near(acc, w[k], at, unit, unit ? 0 : coef + 2 * (first + k) * ROWS);
                     if (more) w[k] = kl_cached_u32(p + (AHEAD + k) * ROWS);
-                    if (has_far && k == 1) kl_kron_right_first(acc, &way, taken, unit, narrow);
-                    if (has_far && k == 3) kl_kron_right_second(acc, &way, taken, unit, narrow);
+                    if (has_far && k == 1) kl_kron_right_first(acc, &way, taken, unit, narrow, beyond);
+                    if (has_far && k == 3) kl_kron_right_second(acc, &way, taken, unit, narrow, beyond);
                 }
             }
             taken++;
@@ -531,8 +558,8 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
         if (has_far) {
             KL_ROLLED
             for (; taken < (int)now[3]; taken++) {
-                kl_kron_right_first(acc, &way, taken, unit, narrow);
-                kl_kron_right_second(acc, &way, taken, unit, narrow);
+                kl_kron_right_first(acc, &way, taken, unit, narrow, beyond);
+                kl_kron_right_second(acc, &way, taken, unit, narrow, beyond);
             }
             way.word = kl_kron_far(b->right.far, narrow, (uint64_t)next[2] * ROWS + row);
         }
@@ -544,23 +571,30 @@ KL_DEV void kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, in
             for (int k = 0; k < b->ncross; k++)
                 kl_kron_pairs(b->cross + k, g0 / ROWS + t, row, l0 + odd, (b->nl + LANES - 1) / LANES * LANES,
                               x, acc);
-        const uint32_t to_tile = g0 / LANES + (uint32_t)(t * (ROWS / LANES) + lane / 16);
         if (to_tile >= (uint32_t)b->ntile) continue;
-        double *const p = to + (uint64_t)to_tile * stride;
+        if (beyond) {
+            const uint32_t own = at + in_group * (KL_DEVKRON_PITCH * 8) + (uint32_t)lane % 8 * 8;
+            KL_UNROLL
+            for (int i = 0; i < MINE; i++) {
+                if (full || i < count) dot += acc[i] * kl_shared_one(own + 2 * LANES * 8 * (uint32_t)i);
+                acc[i] += old[i];
+            }
+        }
         if (count == MINE) {
             KL_UNROLL
-            for (int i = 0; i < MINE; i++) kl_put_once(p + 2 * LANES * i, acc[i]);
+            for (int i = 0; i < MINE; i++) kl_put_once(home + 2 * LANES * i, acc[i]);
         } else {
             for (int i = 0; i < MINE; i++)
-                if (i < count) kl_put_once(p + 2 * LANES * i, acc[i]);
+                if (i < count) kl_put_once(home + 2 * LANES * i, acc[i]);
         }
     }
+    return dot;
 }
 
 /* memory: KL_KRON_HEAD numbers, the group's tiles of 8 states with 8 left states each, and one that holds 0.
-   plain: as in kl_devkron. */
+   plain: as in kl_devkron. others not NULL: beyond, as above. */
 KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t group, int team, int plain,
-                          double *memory, const double *x, double *y)
+                          const kl_kron_others *others, double *memory, const double *x, double *y)
 {
     enum {
         LANES = KL_KRON_LANES,
@@ -568,11 +602,11 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     };
     uint64_t *const bar = (uint64_t *)memory;
     double *const s = memory + KL_KRON_HEAD;
-    const int me = kl_in_block();
+    const int me = kl_in_block(), beyond = others != 0;
     const uint32_t g0 = b->right.group[group];
     const int n = (int)(b->right.group[group + 1] - g0), ntile = (n + LANES - 1) / LANES;
     const int64_t l0 = strip * LANES, stride = b->nl * LANES;
-    if (b->right.near != 0) { /* by threads: pieces as small as these come slowly as bulk copies */
+    if (b->right.near != 0 || beyond) { /* by threads: pieces as small as these come slowly as bulk copies */
         if (me == 0) kl_barrier_init(bar, team);
         for (int i = me; i < TILE; i += team) s[ntile * TILE + i] = 0.0;
         kl_block_sync();
@@ -585,10 +619,25 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     }
     const uint32_t shared = kl_shared_address(s);
     const int full = b->nl - l0 >= LANES;
-    if (plain && full) kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 1, shared, x, y);
-    else if (plain) kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 0, shared, x, y);
-    else if (b->right.unit) kl_kron_right_rows(b, g0, n, l0, team, 1, 1, b->right.narrow, full, shared, x, y);
-    else kl_kron_right_rows(b, g0, n, l0, team, 0, 1, b->right.narrow, full, shared, x, y);
+    double dot;
+    if (plain && full)
+        dot = kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 1, beyond, others, shared, x, y);
+    else if (plain)
+        dot = kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 0, beyond, others, shared, x, y);
+    else if (b->right.unit)
+        dot = kl_kron_right_rows(b, g0, n, l0, team, 1, !beyond, b->right.narrow, full, beyond, others,
+                                 shared, x, y);
+    else
+        dot = kl_kron_right_rows(b, g0, n, l0, team, 0, !beyond, b->right.narrow, full, beyond, others,
+                                 shared, x, y);
+    if (!beyond) return;
+    double *const part = memory + 8;
+    dot = kl_lane_sum(dot, 32);
+    if (me % 32 == 0) part[me / 32] = dot;
+    kl_block_sync();
+    if (me != 0) return;
+    for (int w = 1; w < team / 32; w++) dot += part[w];
+    *others->partial = dot;
 }
 
 /* ---------------------------------------------------------------- the sum of what items found */

@@ -307,10 +307,10 @@ static void set_whole(run *r)
     double sector, block;
     kl_engine_size(r->e, &sector, &block);
     r->plan.sector = sector;
+    r->plan.block = (int)fmin(block, 1e9);
     if (sector > WHOLE || block > WHOLE_BLOCK || r->o->max_apply > 0) return;
     if (!r->o->nsweep && r->o->m_max > 0 && block > r->o->m_max) return;
     r->plan.whole = 1;
-    r->plan.block = (int)block;
 }
 
 static kl_engine_opts options_of(const kl_engine *e)
@@ -464,8 +464,8 @@ static void sum_up(run *r)
     const kl_outlook now = kl_schedule_outlook(&r->plan, res);
     res->error_estimate = now.bar;
     res->energy_extrapolated = now.limit;
-    res->gap = now.gap;
-    res->unresolved = now.unresolved;
+    res->gap = now.next;
+    res->unresolved = now.mixed;
     res->distance = now.distance;
     res->wait = now.wait;
     for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];

@@ -24,6 +24,9 @@ typedef struct kl_dmrg_row kl_dmrg_row;
    tells anything. */
 enum { KL_NGUARD = 2 };
 
+/* states of a sector whose state can be made exact by sweeps that keep next to all of a block */
+#define KL_CLOSED_MOST 4194304.0
+
 /* What a run that goes on waits for. ORDER kl_dmrg_wait_text */
 typedef enum kl_dmrg_wait {
     KL_WAIT_NOTHING,
@@ -63,6 +66,9 @@ typedef struct kl_dmrg_opts {
     /* truncate to this weight instead of to m alone (dynamic block state selection); 0: off */
     double discard;
     int max_sweep; /* of the automatic schedule; 0: 100 */
+    /* 1: values will be measured on the state: the automatic schedule ends, where a sector is no larger than
+       KL_CLOSED_MOST, by sweeps that make the state as good as its energy */
+    int measured;
     const int *start; /* [nsite] state of each position for a product start; NULL: chosen */
     uint64_t seed;
     int max_basis; /* Davidson; 0: 20 */

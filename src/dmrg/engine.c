@@ -479,6 +479,13 @@ out:
     return st;
 }
 
+/* What lists that ran ahead of the host still do is no part of the eigensolver's time. */
+static kl_status wait_for_lists(const kl_engine *e, kl_err *err)
+{
+    double ignored;
+    return e->ex->space == KL_SPACE_DEVICE ? e->ex->vt.download(e->ex, &ignored, e->psi, 1, err) : KL_OK;
+}
+
 /* The eigenproblem where each rank has its part of the wavefunctions, which come together again after it. */
 static kl_status solve_spread(kl_engine *e, kl_superblock *s, const kl_eig_opts *o, double *energy,
                               kl_eig_stats *stats, kl_err *err)
@@ -511,6 +518,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     KL_TRY(operators_of_product(e, dense, of, err));
     KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 1, &s, err));
     if (o->records && kl_ranks_first(e->ex)) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
+    KL_TRY(wait_for_lists(e, err));
     const double t1 = kl_prof_seconds();
     const kl_eig_opts opts = {
         .solver = whole ? KL_SOLVER_LANCZOS : e->solver,

@@ -122,41 +122,21 @@ static void push(piece *z, const kl_tensors *in, int which, const kl_elem *el, d
     const kl_isometry *const a = z->m->can->left[z->p];
     const kl_enlarged *const e = a->enlarged;
     const int d = e->d, big = a->sec[z->from], big2 = a->sec[z->to], i = e->part_sec[big * d + el->col],
-              j = e->part_sec[big2 * d + el->row], dim = a->basis.dim[z->from], dj = e->block.dim[j];
-    const int64_t right = a->off[z->from] + e->part_off[big * d + el->col];
-    if (in != NULL) {
-        *kl_batch_push(z->batch) =
-            (kl_rec){.kind = KL_REC_GEMM,
-                     .at_a = KL_AT_X,
-                     .at_b = KL_AT_LEFT,
-                     .at_c = KL_AT_WORK,
-                     .m = dj,
-                     .n = dim,
-                     .k = e->block.dim[i],
-                     .lda = dj,
-                     .ldb = e->basis.dim[big],
-                     .ldc = dj,
-                     .a = in->at + which * in->len + in->off[place(z->m, in, &e->block, i, j)],
-                     .b = right,
-                     .alpha = 1};
-        if ((int64_t)dj * dim > z->nwork) z->nwork = (int64_t)dj * dim;
-    }
-    *kl_batch_push(z->batch) = (kl_rec){.kind = KL_REC_GEMM,
-                                        .ta = 1,
-                                        .beta = 1,
-                                        .at_a = KL_AT_LEFT,
-                                        .at_b = in != NULL ? KL_AT_WORK : KL_AT_LEFT,
-                                        .at_c = KL_AT_Y,
-                                        .m = a->basis.dim[z->to],
-                                        .n = dim,
-                                        .k = dj,
-                                        .lda = e->basis.dim[big2],
-                                        .ldb = in != NULL ? dj : e->basis.dim[big],
-                                        .ldc = a->basis.dim[z->to],
-                                        .a = a->off[z->to] + e->part_off[big2 * d + el->row],
-                                        .b = in != NULL ? 0 : right,
-                                        .c = z->y,
-                                        .alpha = coef};
+              j = e->part_sec[big2 * d + el->row];
+    const kl_carry c = {
+        .op = in == NULL ? -1 : in->at + which * in->len + in->off[place(z->m, in, &e->block, i, j)],
+        .row_rows = e->block.dim[j],
+        .rows = e->basis.dim[big2],
+        .col_rows = e->block.dim[i],
+        .cols = e->basis.dim[big],
+        .row_dim = a->basis.dim[z->to],
+        .col_dim = a->basis.dim[z->from],
+        .row = a->off[z->to] + e->part_off[big2 * d + el->row],
+        .col = a->off[z->from] + e->part_off[big * d + el->col],
+        .y = z->y,
+        .coef = coef};
+    const int64_t needed = kl_measure_push_carry(z->batch, &c);
+    if (needed > z->nwork) z->nwork = needed;
 }
 
 static kl_status open_piece(piece *z, int64_t y, int64_t n, int most, kl_err *err)

@@ -7,6 +7,7 @@
    4. the end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/schedule.h"
+#include <limits.h>
 #include <math.h>
 
 const char *const kl_dmrg_wait_text[] = {
@@ -27,7 +28,10 @@ enum {
     /* sweeps that carry all guards: fewer miss a partner that needs more states than the first sweeps keep */
     GUARD_SWEEPS = 4,
     REPEAT_MOST = 3, /* sweeps more at one m, where m is not what is missing */
-    PROBE_M = 48
+    PROBE_M = 48,
+    /* sweeps for what is measured: the first makes the bases that the second finds the state in */
+    CLOSING_LEAST = 2,
+    CLOSING_MOST = 4
 };
 #define ACCURACY 1e-9
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 as a
@@ -58,6 +62,9 @@ enum {
 /* The same, relative: the square root of the weight that such a state may lack. Values of operators of norm 1
    are off by a tenth of that as a rule, and by no more than ten times the energy's accuracy. */
 #define EXACT_LACKS 20.0
+/* of that weight: what sweeps for the state leave out; and of its root: their residual over the gap */
+#define CLOSING_DISCARD 0.1
+#define CLOSING_RESIDUAL 0.1
 /* of the wanted accuracy: its residual at bonds next to the middle */
 #define EXACT_RESIDUAL 1.0
 /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe
@@ -133,7 +140,9 @@ static double gap_beyond(const kl_schedule *s, const kl_dmrg_result *res, int he
         const kl_dmrg_row *const row = gap_row(res, i);
         if (!row || s->opts->nstate + i < held) continue;
         const double g = fmax(row->gap[i], 0);
-        if (g < IGNORED * wanted || suspicious(s, row, i)) *unresolved = fmax(*unresolved, g);
+        /* two that agree in every digit are not told apart, either: 0 is for none */
+        if (g < IGNORED * wanted || suspicious(s, row, i))
+            *unresolved = fmax(*unresolved, fmax(g, rounding_of(s)));
         else {
             gap = fmin(gap, g);
             if (g < NEAR * s->unit.gap && uncertain < INFINITY && not_parted(g, uncertain))
@@ -271,6 +280,24 @@ static int may_lack_sectors(const kl_schedule *s, const kl_dmrg_result *res)
     return 1;
 }
 
+/* ---- the state, where values are measured ---- */
+
+/* Of a large sector the energy converges as the square of what the state lacks, and the values do not. */
+static int may_close(const kl_schedule *s)
+{
+    const kl_dmrg_opts *const o = s->opts;
+    return o->measured && o->nsweep == 0 && o->discard == 0 && o->max_apply == 0 && !s->whole &&
+           s->sector > 0 && s->sector <= KL_CLOSED_MOST;
+}
+
+/* Sweeps at the end that were made for the state: the energy waited for nothing before them. */
+static int closing_sweeps(const kl_schedule *s, const kl_dmrg_result *res)
+{
+    int n = 0;
+    for (int k = res->nrow - 1; k > 0 && may_close(s) && res->row[k - 1].wait == KL_WAIT_NOTHING; k--) n++;
+    return n;
+}
+
 /* Error of state i after the last sweep: what the line through the last sweeps that are not alike, E(w) = E0
    + slope * w, still leaves to no discarded weight, doubled since the true curve bends down a little, and
    what sweeps still change where the one before was alike. Without such a line the discarded weight itself is
@@ -293,6 +320,7 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     if (may_lack_sectors(s, res)) return INFINITY;
     const double change = to_come(s, b, res->nrow, i), w = lost(s, b);
     *still = change;
+    if (closing_sweeps(s, res) > 0) return change + slope_of(s, b) * s->unit.joint * w;
     if (w < 1e-14) return change; /* nothing that counts is truncated */
     const int line = k >= 0 && !(res->row[k].noise > 0) && same_kind(s, &res->row[k], b);
     const kl_dmrg_row *const a = line ? &res->row[k] : NULL;
@@ -313,6 +341,21 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     return 2 * left + *still;
 }
 
+/* 1: the state is as good as its energy. */
+static int is_close(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *o)
+{
+    const kl_dmrg_row *const b = &res->row[res->nrow - 1];
+    return closing_sweeps(s, res) >= CLOSING_LEAST && b->discarded <= o->lacks_wanted &&
+           b->residual <= 2 * o->residual_wanted;
+}
+
+/* 1: the next sweep is for the state. */
+static int closes(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *o)
+{
+    return may_close(s) && o->wait == KL_WAIT_NOTHING && !suspicious(s, &res->row[res->nrow - 1], 0) &&
+           !is_close(s, res, o) && closing_sweeps(s, res) < CLOSING_MOST;
+}
+
 static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
 {
     const double exact = fmax(o->wanted, 64 * rounding_of(s));
@@ -325,6 +368,23 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
     if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s)) || o->lacks > o->lacks_wanted)
         return KL_WAIT_KEPT;
     return o->unresolved > exact ? KL_WAIT_GUARD : KL_WAIT_NOTHING;
+}
+
+/* Norm of what the truncations of a sweep take from the state. */
+static double lacking(const kl_schedule *s, const kl_dmrg_row *b) { return sqrt(s->nsite * b->discarded); }
+
+/* What lies above the wanted states, guards that a run ends with included: one within the error bar may be
+   part of what is kept. */
+static void look_at_next(const kl_schedule *s, const kl_dmrg_result *res, int held, kl_outlook *o)
+{
+    o->next = o->gap;
+    o->mixed = o->unresolved;
+    for (int i = 0; i < KL_NGUARD && i < held - s->opts->nstate; i++) {
+        const kl_dmrg_row *const row = gap_row(res, i);
+        const double g = row ? fmax(row->gap[i], 0) : INFINITY;
+        if (g <= o->bar) o->mixed = fmax(o->mixed, fmax(g, rounding_of(s)));
+        else o->next = fmin(o->next, g);
+    }
 }
 
 kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
@@ -349,12 +409,17 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     o.kept_wanted = exact ? EXACT_KEPT * o.wanted : o.wanted;
     o.lacks = exact ? b->discarded : 0;
     o.lacks_wanted = pow(EXACT_LACKS * fmax(o.wanted / scale_of(s, b->energy[0]), 1e-12), 2);
+    o.residual_wanted =
+        fmax(CLOSING_RESIDUAL * sqrt(o.lacks_wanted) * divisor(s, o.gap), 16 * rounding_of(s));
     /* a state not told apart is known no better itself */
-    o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved, 4 * rounding_of(s));
+    o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved,
+                 (closing_sweeps(s, res) > 0 ? 16 : 4) * rounding_of(s));
+    look_at_next(s, res, held, &o);
     /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. */
-    o.distance = o.unresolved > 0 ? 1
-                                  : fmin(1, sqrt((o.kept + (exact ? 0 : o.bar)) / divisor(s, o.gap)) +
-                                                (exact ? residual / divisor(s, o.gap) : 0));
+    const double divided = divisor(s, o.next);
+    o.distance = sqrt((o.kept + (exact ? 0 : o.bar)) / divided) + (exact ? residual / divided : 0);
+    if (is_close(s, res, &o)) o.distance = lacking(s, b) + residual / divided;
+    o.distance = o.mixed > 0 ? 1 : fmin(1, o.distance);
     o.wait = waits_for(s, &o);
     return o;
 }
@@ -476,6 +541,26 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     return next;
 }
 
+/* Two sites and next to all states that have weight. Guards that lie close stay, or a state settles in a
+   mixture with them; those that cannot be told apart are no help. */
+static kl_stage closing(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
+{
+    const int whole = s->block < INT_MAX / 4 ? 4 * s->block : INT_MAX;
+    int held = s->opts->nstate;
+    for (int i = 0; i < KL_NGUARD && s->opts->nstate + i < held_most(s); i++) {
+        const kl_dmrg_row *const row = gap_row(res, i);
+        if (row && row->gap[i] < NEAR * s->unit.gap && row->gap[i] > now->bar) held = s->opts->nstate + i + 1;
+    }
+    return (kl_stage){.m = whole < m_cap_of(s) ? whole : m_cap_of(s), /* a cut between has a site more */
+                      .held = held,
+                      .sites = 2,
+                      .tol = now->residual_wanted,
+                      .max_apply = 8 * products(held, 6),
+                      .m_min = s->opts->m_min,
+                      .discard = CLOSING_DISCARD * now->lacks_wanted,
+                      .precise = 1};
+}
+
 /* A row of the schedule that was given; behind its end the last one once more. */
 static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
 {
@@ -496,6 +581,7 @@ kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *res)
 {
     if (s->opts->nsweep) return given(s, res);
     const kl_outlook now = res->nrow ? kl_schedule_outlook(s, res) : (kl_outlook){.gap = INFINITY};
+    if (res->nrow > 0 && closes(s, res, &now)) return closing(s, res, &now);
     return automatic(s, res, &now);
 }
 
@@ -536,8 +622,10 @@ int kl_schedule_ends(const kl_schedule *s, const kl_dmrg_result *res, kl_dmrg_st
         return res->nrow >= o->nsweep;
     }
     const kl_outlook now = kl_schedule_outlook(s, res);
+    const int most = o->max_sweep > 0 ? o->max_sweep : MAX_SWEEP;
+    if (res->nrow < most && closes(s, res, &now)) return 0;
     if (now.wait == KL_WAIT_NOTHING) *stop = KL_STOP_CONVERGED;
-    else if (res->nrow >= (o->max_sweep > 0 ? o->max_sweep : MAX_SWEEP)) *stop = KL_STOP_MAX_SWEEP;
+    else if (res->nrow >= most) *stop = KL_STOP_MAX_SWEEP;
     else if (suspicious(s, b, 0)) return 0;
     else if (b->m >= m_cap_of(s) && settled(s, res, &now)) *stop = KL_STOP_M_MAX;
     else if (o->discard > 0 && b->m_reached < b->m && settled(s, res, &now)) *stop = KL_STOP_DISCARD;

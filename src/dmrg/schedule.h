@@ -13,7 +13,7 @@ typedef struct kl_schedule {
     int nsite;
     double sector;    /* states of the sector */
     int whole;        /* 1: the sector is small enough to be solved as a whole at the middle bond */
-    int block;        /* states of a block that this takes */
+    int block;        /* states of the larger block next to the middle bond when none is left out */
     int m_start;      /* states of the saved state that the run began from; 0: it began afresh */
 } kl_schedule;
 
@@ -53,7 +53,11 @@ typedef struct kl_outlook {
     double gap;
     /* gap of states that are not told apart from the wanted ones: they lie within this; 0: there are none */
     double unresolved;
+    /* the same two with guards that are still carried, which enter no decision: what is told */
+    double next, mixed;
     double bar; /* error bar of the energy: the largest of the above that bound it */
+    /* where values are measured: the residual at which the state is as good as its energy */
+    double residual_wanted;
     double limit; /* energy of the lowest state, extrapolated to no discarded weight */
     kl_dmrg_wait wait; /* what keeps the accuracy from being reached; KL_WAIT_NOTHING: it is reached */
 } kl_outlook;

@@ -7,6 +7,7 @@
 #include "base/gramfactor.h"
 #include "base/mem.h"
 #include "base/par.h"
+#include "base/smalleig.h"
 #include "dmrg/reflect.h"
 #include "exec/eigshare.h"
 #include <stdlib.h>
@@ -100,7 +101,6 @@ out:
    into its memory. */
 static kl_status diagonalize(const kl_spectra *t, int nth, spectrum *sp, kl_err *err)
 {
-    enum { WORTH_TURNING = 64 }; /* rows from which it pays to wait until it is known which states are kept */
     kl_status st = KL_OK;
     const int c = t->order[nth], n = sp->rows;
     double *const rho = t->host + t->off[c], *const d = t->diagonal + t->at[nth],
@@ -108,7 +108,7 @@ static kl_status diagonalize(const kl_spectra *t, int nth, spectrum *sp, kl_err 
     double sum = 0;
     for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
     if (sum == 0) return KL_OK;
-    if (n >= WORTH_TURNING) {
+    if (n > KL_SMALL_EIG) { /* it pays to wait until it is known which states are kept */
         KL_TRY(kl_realloc(&sp->factor, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
         KL_TRY(kl_dense_eig_reduce(n, rho, n, d, e, sp->factor, err));
         sp->reflections = rho;

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "dmrg/channel.h"
 #include "phase.h"
+#include <string.h>
 
 kl_status kl_layout_create(const kl_model *m, const kl_basis *row, const kl_basis *col, kl_qn target,
                            kl_layout *out, kl_err *err)
@@ -229,15 +230,12 @@ out:
     return st;
 }
 
-/* Diagonals of the operators without charge shift, one vector per (operator, sector), behind `at` doubles of
-   pack; off[] says where. */
-static kl_status diagonals(kl_exec *ex, const kl_bigop *g, kl_dptr pack, int64_t *at, int64_t *off,
-                           kl_err *err)
+/* Diagonals of the operators without charge shift, one vector per (operator, sector), behind `at` doubles;
+   off[] says where. */
+static kl_status diagonals(const kl_bigop *g, int64_t *at, int64_t *off, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = g->enlarged->basis.nsec;
-    kl_batch b;
-    kl_batch_init(&b);
     for (int k = 0; k < g->nop; k++)
         for (int c = 0; c < n; c++) {
             const int64_t w = (int64_t)k * n + c;
@@ -245,39 +243,36 @@ static kl_status diagonals(kl_exec *ex, const kl_bigop *g, kl_dptr pack, int64_t
             if (g->dst[w] != c || kl_bigop_identity(g, k)) continue;
             const int64_t np = g->first[w + 1] - g->first[w];
             off[w] = *at;
-            KL_TRY(kl_batch_open_group(&b, *at, g->enlarged->basis.dim[c], err));
-            KL_TRY(kl_batch_reserve(&b, np, err));
+            KL_TRY(kl_batch_open_group(b, *at, g->enlarged->basis.dim[c], err));
+            KL_TRY(kl_batch_reserve(b, np, err));
             for (int64_t i = g->first[w]; i < g->first[w + 1]; i++) {
                 const kl_part *const p = &g->part[i];
                 if (p->row != p->col) continue;
-                *kl_batch_push(&b) = p->off < 0 ? (kl_rec){.kind = KL_REC_FILL,
-                                                           .beta = 1,
-                                                           .at_c = KL_AT_Y,
-                                                           .m = p->nrow,
-                                                           .n = 1,
-                                                           .ldc = p->nrow,
-                                                           .c = *at + p->row,
-                                                           .alpha = p->coef}
-                                                : (kl_rec){.kind = KL_REC_ADD,
-                                                           .beta = 1,
-                                                           .at_a = (uint8_t)kl_bigop_at(g, p),
-                                                           .at_c = KL_AT_Y,
-                                                           .m = 1,
-                                                           .n = p->nrow,
-                                                           .lda = p->ld + 1,
-                                                           .ldc = 1,
-                                                           .a = p->off,
-                                                           .c = *at + p->row,
-                                                           .alpha = p->coef};
+                *kl_batch_push(b) = p->off < 0 ? (kl_rec){.kind = KL_REC_FILL,
+                                                          .beta = 1,
+                                                          .at_c = KL_AT_Y,
+                                                          .m = p->nrow,
+                                                          .n = 1,
+                                                          .ldc = p->nrow,
+                                                          .c = *at + p->row,
+                                                          .alpha = p->coef}
+                                               : (kl_rec){.kind = KL_REC_ADD,
+                                                          .beta = 1,
+                                                          .at_a = (uint8_t)kl_bigop_at(g, p),
+                                                          .at_c = KL_AT_Y,
+                                                          .m = 1,
+                                                          .n = p->nrow,
+                                                          .lda = p->ld + 1,
+                                                          .ldc = 1,
+                                                          .a = p->off,
+                                                          .c = *at + p->row,
+                                                          .alpha = p->coef};
             }
-            kl_batch_close_group(&b, 0);
+            kl_batch_close_group(b, 0);
             *at += g->enlarged->basis.dim[c];
         }
-    b.zero = 1;
-    kl_bigop_bases(g, &b);
-    KL_TRY(kl_batch_run(&b, ex, pack, pack, err));
+    kl_bigop_bases(g, b);
 out:
-    kl_batch_clear(&b);
     return st;
 }
 
@@ -302,10 +297,12 @@ static kl_status make_diagonal(kl_superblock *s, const kl_bigop *left, const kl_
     *kl_batch_push(&b) =
         (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = (int)most, .n = 1, .ldc = (int)most, .alpha = 1};
     kl_batch_close_group(&b, 0);
-    KL_TRY(kl_batch_run(&b, ex, pack, pack, err));
     at = most;
-    KL_TRY(diagonals(ex, left, pack, &at, off_l, err));
-    KL_TRY(diagonals(ex, right, pack, &at, off_r, err));
+    KL_TRY(diagonals(left, &at, off_l, &b, err));
+    KL_TRY(diagonals(right, &at, off_r, &b, err));
+    b.zero = 1;
+    KL_TRY(kl_batch_run(&b, ex, pack, pack, err));
+    memset(b.base, 0, sizeof b.base); /* what comes next reads the vectors alone */
     for (int i = 0; i < nl; i++) {
         const int j = s->layout.pair[i];
         if (j < 0) continue;

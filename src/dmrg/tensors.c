@@ -37,9 +37,10 @@ static kl_status create(const kl_model *model, int nsite, const kl_site_type *co
     kl_status st = KL_OK;
     kl_tensors *t = NULL;
     if (kl_model_spin(model) >= 0)
-        return kl_fail(err, KL_EINPUT,
-                       "tensors: the total spin is a charge of this problem; they are made for sums such as "
-                       "Sz or N_up and N_dn");
+        return kl_fail(
+            err, KL_EINPUT,
+            "tensors: the total spin is a charge of this problem; a run with Sz, or N_up and N_dn, "
+            "that starts from its result has them");
     KL_TRY(kl_alloc(&t, 1, KL_MEM_STATE, err));
     t->model = model;
     t->nsite = nsite;

@@ -30,8 +30,8 @@ static kl_status apply_one(const kl_ed *ed, kl_dptr x, kl_dptr y, double *xy, kl
 {
     kl_status st = KL_OK;
     if (!ed->spread && !ed->spmv) return ed->ex->vt.kron_apply(ed->ex, ed->kron, x, y, xy, err);
-    if (!ed->spmv) KL_TRY(kl_kronspread_apply(ed->spread, x, y, err));
-    else if (ed->begin) {
+    if (!ed->spmv) return kl_kronspread_apply(ed->spread, x, y, xy, err);
+    if (ed->begin) {
         KL_TRY(kl_ranks_gather(ed->ex, ed->begin, x, ed->whole, err));
         if (ed->op.n > 0) KL_TRY(kl_spmv_apply(ed->spmv, 1, ed->whole, ed->kron->n, y, ed->op.n, err));
     } else KL_TRY(kl_spmv_apply(ed->spmv, 1, x, ed->op.n, y, ed->op.n, err));

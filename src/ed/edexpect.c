@@ -17,7 +17,7 @@ static kl_status expect_one(const kl_ed *ed, kl_kron *k, int nvec, kl_dptr x, in
         double square;
         ex->vt.dots(ex, ed->op.n, 1, at, ed->op.n, at, &square);
         if (spread) {
-            KL_TRY(kl_kronspread_apply(spread, at, y, err));
+            KL_TRY(kl_kronspread_apply(spread, at, y, NULL, err));
             ex->vt.dots(ex, ed->op.n, 1, at, ed->op.n, y, &value[v]);
         } else KL_TRY(ex->vt.kron_apply(ex, k, at, y, &value[v], err));
         value[v] /= square;

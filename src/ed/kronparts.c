@@ -255,6 +255,79 @@ out:
     return st;
 }
 
+void kl_kronparts_wanted(const kl_kron *k, int64_t low, int64_t high, char *wanted)
+{
+    const kl_kron_op *const o = k->block->b;
+    memset(wanted, 0, (size_t)k->block->ntile);
+    for (int64_t r = low * LANES; r < high * LANES && r < o->nrow; r++)
+        for (uint32_t p = o->ptr[r]; p < o->ptr[r + 1]; p++) wanted[column(o, p) / LANES] = 1;
+    if (high > low) memset(wanted + low, 0, (size_t)(high - low));
+}
+
+/* Rows of b of the tiles [low, high); place[tile] of what they read. */
+static kl_status cut_tiles(const kl_kron_op *b, int64_t low, int64_t high, const int64_t *place, int64_t ncol,
+                           kl_kron_op **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t r0 = low * LANES, r1 = high * LANES < b->nrow ? high * LANES : b->nrow, first = b->ptr[r0],
+                  nnz = b->ptr[r1] - first;
+    kl_kron_op *o = NULL;
+    KL_TRY(kl_alloc(&o, 1, KL_MEM_MISC, err));
+    *o = (kl_kron_op){.nrow = r1 - r0, .ncol = ncol, .nnz = nnz, .unit = b->unit, .scale = b->scale};
+    KL_TRY(kl_alloc(&o->ptr, o->nrow + 1, KL_MEM_MISC, err));
+    if (ncol <= UINT16_MAX + 1) KL_TRY(kl_alloc(&o->idx16, nnz, KL_MEM_MISC, err));
+    else KL_TRY(kl_alloc(&o->idx32, nnz, KL_MEM_MISC, err));
+    for (int64_t r = 0; r <= o->nrow; r++) o->ptr[r] = (uint32_t)(b->ptr[r0 + r] - first);
+    if (b->unit) {
+        KL_TRY(kl_alloc(&o->minus, o->nrow, KL_MEM_MISC, err));
+        for (int64_t r = 0; r < o->nrow; r++) o->minus[r] = (uint32_t)(b->minus[r0 + r] - first);
+    } else {
+        KL_TRY(kl_alloc(&o->coef, nnz, KL_MEM_MISC, err));
+        memcpy(o->coef, b->coef + first, (size_t)nnz * sizeof(double));
+    }
+    for (int64_t p = 0; p < nnz; p++) {
+        const int64_t c = column(b, first + p), to = place[c / LANES] * LANES + c % LANES;
+        if (o->idx16) o->idx16[p] = (uint16_t)to;
+        else o->idx32[p] = (uint32_t)to;
+    }
+    *out = o;
+    o = NULL;
+out:
+    kl_kron_op_destroy(&o);
+    return st;
+}
+
+kl_status kl_kronparts_beyond(const kl_kron *k, const kl_kronborder *from, const kl_kronborder *to,
+                              int64_t nother, const int64_t *other, kl_kron **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_kron *part = NULL;
+    int64_t *place = NULL;
+    const kl_kron_block *const b = k->block;
+    const int64_t low = kl_kronborder_in(from, 0, b->ntile), high = kl_kronborder_in(to, 0, b->ntile),
+                  n = high - low;
+    *out = NULL;
+    KL_TRY(kl_kronparts_left(k, from, to, &part, err));
+    if (n == 0) goto out;
+    KL_TRY(kl_alloc(&place, b->ntile, KL_MEM_WORK, err));
+    for (int64_t t = low; t < high; t++) place[t] = t - low;
+    for (int64_t i = 0; i < nother; i++) place[other[i]] = n + i;
+    KL_TRY(cut_tiles(b->b, low, high, place, (n + nother) * LANES, &part->block->b, err));
+    part->block->cost_right = b->cost_right;
+    *out = part;
+    part = NULL;
+out:
+    kl_free(&place);
+    kl_kronparts_destroy(&part);
+    return st;
+}
+
+void kl_kronparts_beyond_destroy(kl_kron **part)
+{
+    if (*part && (*part)->nblock > 0) kl_kron_op_destroy(&(*part)->block->b);
+    kl_kronparts_destroy(part);
+}
+
 /* What is not borrowed: of tiles dr, bits and fr; of rows the diagonal's zeros and the cut operators. */
 void kl_kronparts_destroy(kl_kron **part)
 {

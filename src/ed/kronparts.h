@@ -38,6 +38,14 @@ kl_status kl_kronparts_left(const kl_kron *k, const kl_kronborder *from, const k
    then in x those of the halo. *out NULL: nothing acts on them. */
 kl_status kl_kronparts_right(const kl_kron *k, const kl_kronborder *from, const kl_kronborder *to,
                              const kl_kronhalo *halo, kl_kron **out, kl_err *err) KL_MUST_CHECK;
+/* Where k has one block and no cross terms: all that makes y on the tiles from *from to *to. b's columns are
+   right states of these tiles first, then of those that are listed (kl_kron_beyond). */
+kl_status kl_kronparts_beyond(const kl_kron *k, const kl_kronborder *from, const kl_kronborder *to,
+                              int64_t nother, const int64_t *other, kl_kron **out, kl_err *err) KL_MUST_CHECK;
+void kl_kronparts_beyond_destroy(kl_kron **part);
+/* wanted[tile] = 1 for the tiles that rows of the tiles [low, high) of the one block read by b, their own
+   aside. */
+void kl_kronparts_wanted(const kl_kron *k, int64_t low, int64_t high, char *wanted);
 /* Whether anything acts on right states. */
 int kl_kronparts_has_right(const kl_kron *k);
 void kl_kronparts_destroy(kl_kron **part);

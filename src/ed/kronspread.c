@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ed/kronbeyond.h"
 #include "ed/kronparts.h"
 #include "exec/rows.h"
 
@@ -47,6 +48,7 @@ struct kl_kronspread {
     kl_exec *ex;
     const kl_kron *whole;
     int64_t n;
+    kl_kronbeyond *beyond; /* NULL, or what does all of it */
     kl_kron *left;
     kl_kronborder *tile; /* [ranks + 1] */
     int nchunk;
@@ -245,9 +247,12 @@ kl_status kl_kronspread_create(const kl_kron *k, kl_exec *ex, const int64_t *beg
     s->n = begin[me + 1] - begin[me];
     KL_TRY(kl_alloc(&s->tile, size + 1, KL_MEM_MISC, err));
     for (int r = 0; r <= size; r++) s->tile[r] = kl_kronparts_tile(k, begin[r]);
-    KL_TRY(kl_kronparts_left(k, &s->tile[me], &s->tile[me + 1], &s->left, err));
-    if (s->n > 0) KL_TRY(ex->vt.kron_prepare(ex, s->left, err));
-    if (kl_kronparts_has_right(k)) KL_TRY(make_right(s, err));
+    KL_TRY(kl_kronbeyond_create(k, ex, s->tile, &s->beyond, err));
+    if (!s->beyond) {
+        KL_TRY(kl_kronparts_left(k, &s->tile[me], &s->tile[me + 1], &s->left, err));
+        if (s->n > 0) KL_TRY(ex->vt.kron_prepare(ex, s->left, err));
+        if (kl_kronparts_has_right(k)) KL_TRY(make_right(s, err));
+    }
     *out = s;
     s = NULL;
 out:
@@ -265,6 +270,7 @@ void kl_kronspread_destroy(kl_kronspread **spread)
 {
     kl_kronspread *s = *spread;
     if (!s) return;
+    kl_kronbeyond_destroy(&s->beyond);
     for (int t = 0; t < TURN; t++) {
         kl_dptr *const buffer[] = {&s->send[t], &s->row[t], &s->made[t], &s->back[t]};
         for (int i = 0; i < 4; i++)
@@ -348,11 +354,12 @@ out:
     return st;
 }
 
-kl_status kl_kronspread_apply(kl_kronspread *s, kl_dptr x, kl_dptr y, kl_err *err)
+kl_status kl_kronspread_apply(kl_kronspread *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
     apply a = {.s = s, .x = x, .y = y};
+    if (s->beyond) return kl_kronbeyond_apply(s->beyond, x, y, xy, err);
     if (s->nchunk > 0) {
         KL_TRY(kl_alloc(&a.part, 4 * kl_ranks_size(ex), KL_MEM_MISC, err));
         KL_TRY(send_rows(&a, 0, err));
@@ -367,6 +374,7 @@ kl_status kl_kronspread_apply(kl_kronspread *s, kl_dptr x, kl_dptr y, kl_err *er
         if (i > 0) KL_TRY(add_back(&a, i - 1, err));
     }
     if (s->nchunk > 0) KL_TRY(add_back(&a, s->nchunk - 1, err));
+    if (xy) ex->vt.dots(ex, s->n, 1, x, s->n, y, xy);
 out:
     kl_free(&a.part);
     return st;

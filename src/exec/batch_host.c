@@ -72,7 +72,7 @@ kl_status kl_host_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
     p->gemm = kl_gemm_choose(NULL);
     p->nthread = threads_of(ex, b, &p->nwide);
     p->nwork = (b->nwork + 7) / 8 * 8;
-    KL_TRY(kl_alloc(&p->work, p->nwork * p->nthread, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&p->work, p->nwork * p->nthread, KL_MEM_WORK, err)); /* written before it is read */
 out:
     if (st != KL_OK) kl_free(&p);
     b->prepared = p;

@@ -17,9 +17,11 @@ typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
 typedef struct kl_spmat kl_spmat; /* spmat.h */
 typedef struct kl_moves kl_moves; /* moves.h */
+typedef struct kl_kron_beyond kl_kron_beyond;
 typedef struct kl_rows kl_rows; /* rows.h */
 typedef struct kl_ranks kl_ranks; /* ranks.h */
 typedef struct kl_baselines kl_baselines; /* baselines.h */
+typedef struct kl_peers kl_peers; /* peers.h */
 
 /* Linear combinations and inner products in one pass over memory: out_k = sum_j c[k][j] in_j, and dots of
    pairs, numbers 0..nin-1 being the inputs as they were and nin.. the outputs. Outputs may be inputs. A
@@ -181,6 +183,12 @@ typedef struct kl_vtable {
     /* y = K x; *xy = x . y unless NULL */
     kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
     void (*kron_release)(kl_exec *ex, kl_kron *k);
+    /* NULL, or a product in parts, of one block without cross terms: y = (diagonal + a (x) 1) x; then, for
+       some left states at a time, y += (1 (x) b) x. dot: x . y of the y that these made; NULL: by dots. */
+    kl_status (*kron_left)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, kl_err *err);
+    kl_status (*kron_beyond)(kl_exec *ex, const kl_kron *k, const kl_kron_beyond *b, kl_dptr x, kl_dptr y,
+                             kl_err *err);
+    kl_status (*kron_dot)(kl_exec *ex, const kl_kron *k, double *xy, kl_err *err);
     /* v[i] = kl_random_at(seed, i) where a state is, else 0; may be NULL */
     kl_status (*kron_random)(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
     /* as kl_kron_diagonal; may be NULL */
@@ -240,6 +248,8 @@ struct kl_exec {
     kl_ranks *ranks; /* NULL: this process works by itself; else with others, see ranks.h and share.h */
     kl_eigen_cost eigen;
     const kl_baselines *baselines; /* what it is compared with; NULL: nothing */
+    const kl_peers
+        *peers; /* how devices of this host's processes write into each other's memory; NULL: not */
 };
 
 /* Which device of a kind. */

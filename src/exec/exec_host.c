@@ -426,6 +426,8 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .kron_prepare = kl_host_kron_prepare,
         .kron_apply = kl_host_kron_apply,
         .kron_release = kl_host_kron_release,
+        .kron_left = kl_host_kron_left,
+        .kron_beyond = kl_host_kron_beyond,
         .batch_explain = host_batch_explain,
         .room = host_room,
         .explain = host_explain,

@@ -90,7 +90,8 @@ void kl_host_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
     if (rows < MIN_CHUNK_ROWS) rows = MIN_CHUNK_ROWS;
     rows = (rows + PIECE - 1) / PIECE * PIECE;
     const int nchunk = (int)((n + rows - 1) / rows), nthread = n < PARALLEL ? 1 : ex->nthread;
-    fuse_job job = {.f = f, .n = n, .rows = rows};
+    fuse_job job; /* a quarter of a megabyte, which would be filled with zeros for nothing */
+    job.f = f, job.n = n, job.rows = rows;
     kl_par_split(nthread, nchunk, chunk_task, &job);
     for (int p = 0; p < f->npair; p++) {
         dots[p] = 0.0;

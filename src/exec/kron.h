@@ -6,6 +6,7 @@
 #ifndef KL_KRON_H
 #define KL_KRON_H
 #include "base/base.h"
+#include "base/dev.h"
 
 typedef struct kl_kron kl_kron;
 
@@ -64,6 +65,14 @@ struct kl_kron {
     double flop; /* of one product */
     void *device; /* an executor's own copy */
 };
+
+/* What y = (1 (x) b) x reads beside x, where b of the one block has more columns than the block has right
+   states: tile ntile + t of x, left states [first, last) of it, at x + t * 8 (last - first). first is a
+   multiple of 8, and so is last, or it is nl. */
+typedef struct kl_kron_beyond {
+    kl_dptr x;
+    int64_t first, last;
+} kl_kron_beyond;
 
 void kl_kron_op_destroy(kl_kron_op **o);
 void kl_kron_destroy(kl_kron **k);

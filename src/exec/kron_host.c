@@ -51,6 +51,11 @@ kl_status kl_host_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err)
     h->kernel = kl_kron_choose();
     h->nthread = k->n < PARALLEL_FROM ? 1 : ex->nthread;
     h->buffer = k->ntile_max * LANES * LANES + LANES;
+    for (int64_t i = 0; i < k->nblock; i++) { /* columns that are not its own: kl_kron_beyond */
+        const kl_kron_op *const b = k->block[i].b;
+        const int64_t all = b ? (b->ncol + LANES - 1) / LANES * LANES * LANES + LANES : 0;
+        if (all > h->buffer) h->buffer = all;
+    }
     int64_t all;
     if (!kl_mul_size(2 * h->nthread, h->buffer, &all))
         KL_TRY(kl_fail(err, KL_ENOMEM, "work space of %d threads is beyond any machine", h->nthread));
@@ -99,7 +104,8 @@ typedef struct kron_job {
     const host_kron *h;
     const double *x;
     double *y;
-    int stream, npiece;
+    int stream, npiece, adds;
+    const kl_kron_beyond *beyond;
 } kron_job;
 
 static void right_task(void *self, int64_t piece, int thread)
@@ -129,7 +135,7 @@ static void left_task(void *self, int64_t piece, int thread)
         share(h->before_left[i], b->cost_left, b->ntile, h->before_left[j->k->nblock], (int)piece, j->npiece,
               &from, &to);
         double *const dot = h->dot + b->first_tile;
-        for (; from < to; from++) dot[from] = h->kernel->left(b, from, j->x, j->y);
+        for (; from < to; from++) dot[from] = h->kernel->left(b, from, j->adds, j->x, j->y);
     }
 }
 
@@ -145,6 +151,7 @@ kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr 
                     .h = h,
                     .x = (const double *)xp.addr,
                     .y = (double *)yp.addr,
+                    .adds = 1,
                     .npiece = nthread > 1 ? PIECES * nthread : 1};
     job.stream = k->n >= STREAM_FROM && yp.addr % (LANES * sizeof(double)) == 0;
     kl_par_for(nthread, job.npiece, right_task, &job);
@@ -153,5 +160,50 @@ kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr 
         *xy = 0.0;
         for (int64_t i = 0; i < k->ntile_all; i++) *xy += h->dot[i];
     }
+    return KL_OK;
+}
+
+/* ---------------------------------------------------------------- a product in parts */
+
+kl_status kl_host_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, kl_err *err)
+{
+    (void)ex;
+    (void)err;
+    const host_kron *const h = k->device;
+    kron_job job = {.k = k,
+                    .h = h,
+                    .x = (const double *)xp.addr,
+                    .y = (double *)yp.addr,
+                    .npiece = h->nthread > 1 ? PIECES * h->nthread : 1};
+    kl_par_for(h->nthread, job.npiece, left_task, &job);
+    return KL_OK;
+}
+
+static void beyond_task(void *self, int64_t piece, int thread)
+{
+    const kron_job *const j = self;
+    const kl_kron_block *const b = j->k->block;
+    const kl_kron_beyond *const a = j->beyond;
+    const int64_t strips = (a->last - a->first + LANES - 1) / LANES,
+                  from = a->first + strips * piece / j->npiece * LANES,
+                  to = a->first + strips * (piece + 1) / j->npiece * LANES;
+    j->h->kernel->beyond(b, from, to < a->last ? to : a->last, j->x,
+                         (const double *)a->x.addr + (from - a->first) * LANES, (a->last - a->first) * LANES,
+                         j->y, j->h->work + 2 * thread * j->h->buffer);
+}
+
+kl_status kl_host_kron_beyond(kl_exec *ex, const kl_kron *k, const kl_kron_beyond *b, kl_dptr xp, kl_dptr yp,
+                              kl_err *err)
+{
+    (void)ex;
+    (void)err;
+    const host_kron *const h = k->device;
+    kron_job job = {.k = k,
+                    .h = h,
+                    .x = (const double *)xp.addr,
+                    .y = (double *)yp.addr,
+                    .beyond = b,
+                    .npiece = h->nthread > 1 ? PIECES * h->nthread : 1};
+    kl_par_for(h->nthread, job.npiece, beyond_task, &job);
     return KL_OK;
 }

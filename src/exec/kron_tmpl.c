@@ -241,6 +241,17 @@ INLINE int gather_cross(const kl_kron_op *a, const kl_kron_block *s, int64_t l0,
     return 1;
 }
 
+/* z as by gather_own, from `ntile' tiles of what lies elsewhere. */
+INLINE void gather_others(int64_t ntile, int64_t stride, int count, const double *from, double *z)
+{
+    for (int64_t t = 0; t < ntile; t++, from += stride) {
+        oct r[LANES];
+        for (int k = 0; k < LANES; k++) r[k] = load(from + (k < count ? k : count - 1) * LANES);
+        transpose(r);
+        for (int k = 0; k < LANES; k++) store(z + (t * LANES + k) * LANES, r[k]);
+    }
+}
+
 INLINE void put(double *y, const kl_kron_block *b, int64_t l0, int64_t t, int count, oct r[LANES], int stream)
 {
     transpose(r);
@@ -271,6 +282,24 @@ INLINE void right_plain(const kl_kron_block *b, int form, int64_t l0, int count,
             if (form & UNIT) r[k] = scaled(r[k], scale);
         }
         put(y, b, l0, t, count, r, stream);
+    }
+}
+
+/* y += b z */
+INLINE void right_adds(const kl_kron_block *b, int form, int64_t l0, int count, const double *z, double *y)
+{
+    const kl_kron_op *const o = b->b;
+    for (int64_t t = 0; t < b->ntile; t++) {
+        double *const to = y + b->off + (t * b->nl + l0) * LANES;
+        const int64_t left = b->nr - t * LANES;
+        oct r[LANES];
+        for (int k = 0; k < LANES; k++) {
+            if (k < left) r[k] = row_sum(o, form, t * LANES + k, z);
+            else r[k] = zero();
+            if (form & UNIT) r[k] = scaled(r[k], o->scale);
+        }
+        transpose(r);
+        for (int k = 0; k < count; k++) store(to + k * LANES, add(load(to + k * LANES), r[k]));
     }
 }
 
@@ -327,6 +356,19 @@ static void right(const kl_kron *k, const kl_kron_block *b, int64_t l0, int64_t 
     if (stream) fence();
 }
 
+static void beyond(const kl_kron_block *b, int64_t l0, int64_t l1, const double *x, const double *others,
+                   int64_t stride, double *y, double *z)
+{
+    const int64_t more = (b->b->ncol + LANES - 1) / LANES - b->ntile;
+    for (; l0 < l1; l0 += LANES, others += LANES * LANES) {
+        const int count = l1 - l0 < LANES ? (int)(l1 - l0) : LANES;
+        gather_own(b, l0, count, x, z);
+        gather_others(more, stride, count, others, z + b->ntile * LANES * LANES);
+#define ADDS(form) right_adds(b, form, l0, count, z, y)
+        BY_FORM(ADDS, b->b)
+    }
+}
+
 /* ---- diagonal and a (x) 1 ---- */
 
 enum {
@@ -365,8 +407,8 @@ INLINE oct diagonal(const kl_kron_block *b, int64_t t, int64_t l, int ngroup, oc
     return d;
 }
 
-INLINE double left_form(const kl_kron_block *b, int form, int ngroup, int64_t t, const double *x, double *y,
-                        double (*table)[TABLE][LANES])
+INLINE double left_form(const kl_kron_block *b, int form, int ngroup, int64_t t, int adds, const double *x,
+                        double *y, double (*table)[TABLE][LANES])
 {
     const oct dr = load(b->dr + t * LANES);
     const double *const xt = x + b->off + t * b->nl * LANES;
@@ -378,7 +420,7 @@ INLINE double left_form(const kl_kron_block *b, int form, int ngroup, int64_t t,
     for (int64_t l = 0; l < b->nl; l++) {
         __builtin_prefetch(next + l * LANES, 0, 2);
         const oct own = load(xt + l * LANES);
-        oct s = fma8(load(yt + l * LANES), diagonal(b, t, l, ngroup, dr, table), own);
+        oct s = fma8(adds ? load(yt + l * LANES) : zero(), diagonal(b, t, l, ngroup, dr, table), own);
         if (o) {
             const oct h = row_sum(o, form, l, xt);
             s = form & UNIT ? fma1(s, o->scale, h) : add(s, h);
@@ -389,27 +431,27 @@ INLINE double left_form(const kl_kron_block *b, int form, int ngroup, int64_t t,
     return sum(dot);
 }
 
-static double left(const kl_kron_block *b, int64_t t, const double *x, double *y)
+static double left(const kl_kron_block *b, int64_t t, int adds, const double *x, double *y)
 {
     double table[MOST_GROUP][TABLE][LANES];
     const int ngroup = (b->nbit + GROUP - 1) / GROUP;
     make_tables(b, t, table);
     double dot = 0.0;
-    if (!b->a) return left_form(b, 0, ngroup, t, x, y, table);
+    if (!b->a) return left_form(b, 0, ngroup, t, adds, x, y, table);
     if (ngroup == 4 && b->nfeature == 0) { /* sixteen sites: the loop over groups unrolled */
-#define FOUR(form) dot = left_form(b, form, 4, t, x, y, table)
+#define FOUR(form) dot = left_form(b, form, 4, t, adds, x, y, table)
         BY_FORM(FOUR, b->a)
         return dot;
     }
-#define ANY(form) dot = left_form(b, form, ngroup, t, x, y, table)
+#define ANY(form) dot = left_form(b, form, ngroup, t, adds, x, y, table)
     BY_FORM(ANY, b->a)
     return dot;
 }
 
 #if defined(KL_ISA_avx512)
-const kl_kron_kernel kl_kron_avx512 = {"avx512", right, left};
+const kl_kron_kernel kl_kron_avx512 = {"avx512", right, left, beyond};
 #elif defined(KL_ISA_avx2)
-const kl_kron_kernel kl_kron_avx2 = {"avx2", right, left};
+const kl_kron_kernel kl_kron_avx2 = {"avx2", right, left, beyond};
 #else
-const kl_kron_kernel kl_kron_generic = {"generic", right, left};
+const kl_kron_kernel kl_kron_generic = {"generic", right, left, beyond};
 #endif

@@ -511,7 +511,8 @@ kl_status kl_problem_system(kronlat_problem *p, kl_task **t, kl_err *err)
     kl_options *o = NULL;
     kl_task *made = NULL;
     kl_result *none = NULL;
-    const kl_task_given given = given_by(p);
+    kl_task_given given = given_by(p);
+    given.no_run = 1;
     if (p->scene == NULL || p->scene->t == NULL) {
         if (p->model == NULL) return kl_fail(err, KL_EINPUT, "the problem is a molecule, and has no lattice");
         kl_scene_release(&p->scene);
@@ -537,7 +538,8 @@ static kl_status find_system(kronlat_problem *p, int site, kl_task **t, const kl
     if (type == NULL) return KL_OK;
     if (site < 0 || site >= (*t)->lat->nsite)
         return kl_fail(err, KL_EINPUT, "there is no site %d; allowed: 0 to %d", site, (*t)->lat->nsite - 1);
-    *type = (*t)->terms->type[(*t)->lat->position[site]];
+    const kl_terms *const plain = kl_task_plain(*t);
+    *type = (plain != NULL ? plain : (*t)->terms)->type[(*t)->lat->position[site]];
 out:
     return st;
 }

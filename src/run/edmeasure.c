@@ -12,6 +12,7 @@
 #include "dmrg/measure.h"
 #include "ed/edproduct.h"
 #include "base/mem.h"
+#include "run/reduced.h"
 #include "run/requestread.h"
 #include "run/sitepart.h"
 
@@ -293,6 +294,40 @@ out:
     return st;
 }
 
+static kl_status reduced_pairs(void *self, const kl_siteop *a, const kl_siteop *b, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    scene *const s = self;
+    const int n = s->t->lat->nsite;
+    kl_siteop *const op[2] = {(kl_siteop *)(uintptr_t)a, (kl_siteop *)(uintptr_t)b};
+    for (int i = 0; i < n; i++)
+        for (int j = i; j < n; j++) {
+            const int site[2] = {i, j};
+            KL_TRY(product(s, 2, site, op, NULL, &v[i * n + j], err));
+        }
+out:
+    return st;
+}
+
+static kl_status reduced_product(void *self, int n, const int *site, const kl_siteop *const *op, double *v,
+                                 kl_err *err)
+{
+    return product(self, n, site, (kl_siteop *const *)op, NULL, v, err);
+}
+
+/* H's terms by bond, its values counted as the caller counts them. */
+static kl_status energies(const scene *s, const kl_request *q, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *each = NULL;
+    KL_TRY(kl_alloc(&each, s->t->terms->nterm, KL_MEM_WORK, err));
+    KL_TRY(kl_ed_expect(s->ed, s->t->terms, s->x, each, err));
+    kl_request_energies(q, s->t->terms, s->t->lat, each, v);
+out:
+    kl_free(&each);
+    return st;
+}
+
 typedef struct rows {
     scene *s;
     double *v;
@@ -308,6 +343,30 @@ static kl_status add_bond(void *self, int64_t row, double coef, int n, const int
     KL_TRY(product(r->s, n, site, (kl_siteop *const *)op, NULL, &one, err));
     r->v[row] += coef * one;
 out:
+    return st;
+}
+
+/* <X_b Y_c>, less <X_b><Y_c> where X and Y have values. */
+static kl_status bonds(scene *s, const kl_request *r, double *v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int (*const bond)[2] = (const int (*)[2])r->bond;
+    const int64_t n = r->nbond;
+    double *one = NULL;
+    char by[32];
+    rows into = {s, v};
+    KL_TRY(kl_bondop_each(r->bondop[0], r->bondop[1], r->nbond, bond, add_bond, &into, err));
+    if (r->kind != KL_REQUEST_BONDCONNECTED || kl_bondop_forbidden(r->bondop[0], NULL, by, sizeof by) != NULL)
+        goto out;
+    KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
+    for (int o = 0; o < 2; o++) {
+        into.v = one + o * n;
+        KL_TRY(kl_bondop_each(r->bondop[o], NULL, r->nbond, bond, add_bond, &into, err));
+    }
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t c = 0; c < n; c++) v[b * n + c] -= one[b] * one[n + c];
+out:
+    kl_free(&one);
     return st;
 }
 
@@ -399,6 +458,7 @@ static kl_status measure_one(scene *s, const request *q, double *v, kl_err *err)
     const kl_request *const r = &q->asked;
     double *one = NULL;
     const int n = s->t->lat->nsite;
+    const kl_reduced_source source = {s, reduced_pairs, reduced_product};
     switch (r->kind) {
     case KL_REQUEST_ENTROPY: return entropy(s, v, err);
     case KL_REQUEST_STRUCTURE: return structure(s, q, v, err);
@@ -408,11 +468,12 @@ static kl_status measure_one(scene *s, const request *q, double *v, kl_err *err)
     case KL_REQUEST_PRODUCT: return product(s, r->nop, r->site, r->op, r->between, v, err);
     case KL_REQUEST_POPULATIONS: return populations(s, v, err);
     case KL_REQUEST_BOND:
-    case KL_REQUEST_BONDCORR: {
-        rows into = {s, v};
-        return kl_bondop_each(r->bondop[0], r->bondop[1], r->nbond, (const int (*)[2])r->bond, add_bond,
-                              &into, err);
-    }
+    case KL_REQUEST_BONDCORR:
+    case KL_REQUEST_BONDCONNECTED: return bonds(s, r, v, err);
+    case KL_REQUEST_ENERGIES: return energies(s, r, v, err);
+    case KL_REQUEST_DENSITY:
+        return kl_reduced_density(s->t->terms, s->t->lat, r->nsite, r->site, &source, v, err);
+    case KL_REQUEST_MUTUAL: return kl_reduced_mutual(s->t->terms, s->t->lat, &source, v, err);
     case KL_REQUEST_ENERGY:
     case KL_REQUEST_VARIANCE: return energy(s, r->kind == KL_REQUEST_VARIANCE, v, err);
     default: break;
@@ -441,8 +502,13 @@ static void set_shape(const kl_task *t, const kl_request *q, kl_ed_measured *m)
         m->shape[1] = grid[1];
         m->rank = grid[1] > 1 ? 2 : 1;
         break;
-    case KL_REQUEST_BOND: m->rank = 1; /* fall through */
+    case KL_REQUEST_BOND:
+    case KL_REQUEST_ENERGIES: m->rank = 1; /* fall through */
+    case KL_REQUEST_BONDCONNECTED:
     case KL_REQUEST_BONDCORR: m->shape[0] = m->shape[1] = q->nbond; break;
+    case KL_REQUEST_DENSITY:
+        m->shape[0] = m->shape[1] = (int64_t)kl_reduced_states(t->terms, t->lat, q->nsite, q->site);
+        break;
     case KL_REQUEST_POPULATIONS: m->shape[1] = most_states(t->model); break;
     case KL_REQUEST_ENTROPY:
         m->rank = 1;

@@ -10,6 +10,7 @@
 #include <lua.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/infile.h"
@@ -27,6 +28,7 @@ typedef struct job {
     const char *path;
     lua_CFunction read; /* (value, job): what is made of the value that the file returns */
     kl_options *o;
+    int which, count; /* of the runs of a job */
     kl_lattice **lattice;
     kl_status st;
     kl_err *err;
@@ -153,13 +155,144 @@ static void set_list(lua_State *L, job *j, const char *key, int index)
     }
 }
 
-static int read_job(lua_State *L)
+/* ---- lists, each of whose values is a run */
+
+enum {
+    MOST_LIST = 16,
+    MOST_RUN = 10000,
+};
+
+typedef struct lists {
+    int n;
+    struct list {
+        char name[64];
+        int length;
+    } list[MOST_LIST];
+} lists;
+
+static int by_name(const void *a, const void *b)
 {
-    job *const j = lua_touserdata(L, 2);
+    return strcmp(((const struct list *)a)->name, ((const struct list *)b)->name);
+}
+
+/* Options that take one value and have a list in the table at `index`, by name; how many runs they make. */
+static int find_lists(lua_State *L, job *j, int index, lists *all)
+{
+    const int top = lua_gettop(L);
+    int runs = 1;
+    all->n = 0;
+    for (lua_pushnil(L); lua_next(L, index) != 0; lua_settop(L, top + 1)) {
+        kl_option_kind kind;
+        kl_err ignored;
+        if (lua_type(L, top + 1) != LUA_TSTRING || lua_type(L, top + 2) != LUA_TTABLE) continue;
+        const char *const key = lua_tostring(L, top + 1);
+        const int lattice = strcmp(key, "lattice") == 0;
+        if (kl_options_kind(j->o, j->path, key, &kind, &ignored) != KL_OK) continue; /* refused later */
+        if (!lattice && kind != KL_OPTION_INT && kind != KL_OPTION_REAL) continue;
+        const lua_Integer length = list_length(L, j, top + 2, key);
+        if (length == 0) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is an empty list", j->path, key));
+        if (all->n == MOST_LIST || length * runs > MOST_RUN)
+            leave(L, j,
+                  kl_fail(j->err, KL_EINPUT, "%s: these are more than %d lists or %d runs", j->path,
+                          (int)MOST_LIST, (int)MOST_RUN));
+        struct list *const to = &all->list[all->n++];
+        snprintf(to->name, sizeof to->name, "%s", key);
+        to->length = (int)length;
+        runs *= to->length;
+    }
+    qsort(all->list, (size_t)all->n, sizeof all->list[0], by_name);
+    return runs;
+}
+
+/* The table at `index` with a value in the place of each list, and in that of their names in `output`. */
+static void choose_values(lua_State *L, job *j, int index, int which)
+{
+    lists all;
+    const int top = lua_gettop(L), runs = find_lists(L, j, index, &all);
+    int patterns = 0;
+    for (int k = all.n - 1; k >= 0; k--) {
+        const struct list *const one = &all.list[k];
+        char pattern[80];
+        lua_getfield(L, index, one->name);
+        lua_rawgeti(L, -1, 1 + which % one->length);
+        which /= one->length;
+        char text[200];
+        if (lua_type(L, -1) == LUA_TNUMBER && !lua_isinteger(L, -1))
+            snprintf(text, sizeof text, "%.10g", lua_tonumber(L, -1)); /* a name, no value */
+        else snprintf(text, sizeof text, "%s", scalar_text(L, j, -1, one->name));
+        for (char *c = text; *c != '\0'; c++)
+            if (*c == '/' || *c == ':') *c = '_';
+        lua_settop(L, top + 2);
+        lua_getfield(L, index, "output");
+        snprintf(pattern, sizeof pattern, "{%s}", one->name);
+        const char *const output = lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : NULL;
+        patterns += output == NULL || strstr(output, pattern) != NULL || strcmp(output, "none") == 0;
+        if (output != NULL && strstr(output, pattern) != NULL) {
+            luaL_gsub(L, output, pattern, text);
+            lua_setfield(L, index, "output");
+        }
+        lua_settop(L, top + 2);
+        lua_setfield(L, index, one->name);
+        lua_settop(L, top);
+    }
+    if (runs > 1 && patterns < all.n)
+        leave(L, j,
+              kl_fail(
+                  j->err, KL_EINPUT,
+                  "%s: output: %d runs would write one file; a name for each has what is listed in it, as in "
+                  "\"run{%s}.h5\"",
+                  j->path, runs, all.list[0].name));
+}
+
+/* Puts the table of run j->which in the place of what the file returned, 1; counts the runs. */
+static void choose_run(lua_State *L, job *j)
+{
+    lists ignored;
     if (lua_type(L, 1) != LUA_TTABLE)
         leave(L, j,
               kl_fail(j->err, KL_EINPUT, "%s: must return a table of options; it returned a %s", j->path,
                       luaL_typename(L, 1)));
+    lua_rawgeti(L, 1, 1);
+    const int many = lua_type(L, -1) == LUA_TTABLE;
+    lua_pop(L, 1);
+    const lua_Integer n = many ? list_length(L, j, 1, "the list of runs") : 1;
+    int at = -1, within = 0;
+    for (lua_Integer i = 1; i <= n; i++) {
+        if (many) lua_rawgeti(L, 1, i);
+        else lua_pushvalue(L, 1);
+        if (lua_type(L, -1) != LUA_TTABLE)
+            leave(L, j,
+                  kl_fail(j->err, KL_EINPUT, "%s: run %lld is a %s; allowed: a table of options", j->path,
+                          (long long)i, luaL_typename(L, -1)));
+        kl_luabox_watch(L);
+        lua_getfield(L, -1, "command"); /* it says what the options take */
+        if (lua_type(L, -1) == LUA_TSTRING) set_option(L, j, "command", lua_tostring(L, -1));
+        else set_option(L, j, "command", "dmrg");
+        lua_pop(L, 1);
+        const int runs = find_lists(L, j, lua_gettop(L), &ignored);
+        if (at < 0 && j->which < j->count + runs) {
+            at = (int)i;
+            within = j->which - j->count;
+        }
+        j->count += runs;
+        if (j->count > MOST_RUN)
+            leave(L, j,
+                  kl_fail(j->err, KL_EINPUT, "%s: these are more than %d runs", j->path, (int)MOST_RUN));
+        lua_pop(L, 1);
+    }
+    if (many) lua_rawgeti(L, 1, at < 0 ? 1 : at);
+    else lua_pushvalue(L, 1);
+    lua_replace(L, 1);
+    lua_getfield(L, 1, "command");
+    set_option(L, j, "command", lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "dmrg");
+    lua_pop(L, 1);
+    choose_values(L, j, 1, within);
+}
+
+static int read_job(lua_State *L)
+{
+    job *const j = lua_touserdata(L, 2);
+    choose_run(L, j);
     lua_getfield(L, 1, "command");
     if (!lua_isnil(L, -1)) set_option(L, j, "command", scalar_text(L, j, -1, "command"));
     else set_option(L, j, "command", "dmrg");
@@ -488,10 +621,11 @@ out:
     return st;
 }
 
-kl_status kl_job_load(const char *path, kl_options *o, kl_err *err)
+kl_status kl_job_load(const char *path, int which, int *count, kl_options *o, kl_err *err)
 {
-    job j = {.path = path, .read = read_job, .o = o, .err = err};
+    job j = {.path = path, .read = read_job, .o = o, .which = which, .err = err};
     const kl_status st = read_file(&j);
+    *count = j.count;
     if (st == KL_OK && o->command == KL_CMD_CI && o->file == NULL && o->resume == NULL)
         return kl_fail(err, KL_EINPUT, "%s: fcidump is missing; it is the file with the integrals", path);
     if (st == KL_OK && o->command != KL_CMD_CI && o->model == NULL && !o->molecule && o->resume == NULL)

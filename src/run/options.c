@@ -199,6 +199,7 @@ static kl_status refuse_idle(const kl_options *o, kl_err *err)
         {ED | CI, "sigma", "format", "sell|sellr", NULL},
         {ED | BENCH, "neumann-order", "precondition", "neumann", NULL},
         {ED | BENCH, "precondition", "solver", "davidson|lobpcg", "states"},
+        {ED, "basis", "solver", "davidson|lanczos", NULL},
         {KL_ALL_COMMANDS, "m-min", "discard", NULL, NULL},
         {ED, "checkpoint-every", "output", NULL, NULL},
     };
@@ -211,6 +212,10 @@ static kl_status refuse_idle(const kl_options *o, kl_err *err)
                        named ? " " : "", named ? row[k].value : "", more ? " or --" : "",
                        more ? row[k].or_of : "");
     }
+    if ((ED & KL_BIT(o->command)) && o->states <= 1 && is_given(o, "basis", NULL) &&
+        is_given(o, "solver", "lanczos"))
+        return kl_fail(err, KL_EINPUT,
+                       "--basis has no effect on one state by --solver lanczos, which keeps three vectors");
     return KL_OK;
 }
 
@@ -258,6 +263,8 @@ static kl_status check_sweep(const kl_options *o, kl_err *err)
             return kl_fail(err, KL_EINPUT,
                            "--parameter %s and --sweep-parameter %s: one of them says what %.*s is, not both",
                            o->parameter.text[i], o->sweep_parameter, (int)swept, o->sweep_parameter);
+    if (o->command == KL_CMD_ED || strncmp(o->sweep_parameter, "sites=", strlen("sites=")) == 0)
+        return KL_OK; /* runs that know nothing of each other */
     for (int i = 0; i < o->charge.n; i++) {
         const size_t name = kl_split_name(o->charge.text[i]);
         const char *const value = o->charge.text[i] + (name > 0 ? name + 1 : 0);

@@ -99,8 +99,8 @@ const kl_option_row kl_option_table[] = {
           "parameter of the model, structural ones included (S=1); for arrays also NAME=@FILE, "
           "'NAME=uniform(a,b)', 'NAME=normal(mean,sigma)' or NAME=a,b,..."),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, B(DMRG) | B(ED), charge, "NAME=VALUE, NAME=scan or scan",
-          "conserved charge of the state; scan (or NAME=scan) tries all values, NAME=FROM:TO or NAME=A,B,... "
-          "some, and marks the lowest energy"),
+          "conserved charge of the state, a number or a part of the sites (N_up=sites/2); scan (or NAME=scan) tries all "
+          "values, NAME=FROM:TO or NAME=A,B,... some, and marks the lowest energy"),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
     NAMED("charge", 0, "S=VALUE", SYSTEM, INTEGRALS, charge, "S=VALUE",
@@ -179,8 +179,9 @@ const kl_option_row kl_option_table[] = {
          "neel, product:STATE,STATE,... (repeated along the lattice), with S path:SPIN,SPIN,... (of the part "
          "left of each cut, from S to 0: path:0,1/2; behind a colon repeated), or RESULT.h5: another m or "
          "other parameters are welcome"),
-    TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG), sweep_parameter, SWEEP,
-         "one run for each value (or NAME=a,b,...), each starting from the state before"),
+    TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG) | B(ED), sweep_parameter, SWEEP,
+         "one run for each value (or NAME=a,b,...) of a parameter, in dmrg each starting from the state before, or of "
+         "sites=FROM:TO:STEP, and each with its file: --output 'run{sites}.h5'"),
     LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
          "spectral function of an operator, once for each: cdag_up@3 at a site, 'Sz@q=2,0' at a momentum of "
          "the lattice"),
@@ -368,6 +369,8 @@ const kl_option_row kl_option_table[] = {
     TEXT("plot", 0, "FILE", OUTPUT, B(GROWTH), bench.plot, FILE,
          "draw sizes, times and rates by iteration, and time by parts, by gnuplot: .svg, .png or .pdf"),
     TEXT("csv", 0, "FILE", OUTPUT, B(PLOT), csv, FILE, "write the numbers that are drawn, one a line"),
+    TEXT("csv", 0, "FILE", OUTPUT, B(DMRG) | B(ED), csv, FILE,
+         "write the table of a sweep or scan, a line a run, as far as it has come"),
     CHOICE("theme", "NAME", OUTPUT, B(PLOT), theme, "light|dark", "colours of the paper (light)"),
     NUMBER("columns", 0, "N", OUTPUT, B(PLOT), columns, INT, 1, 2,
            "panels side by side, as wide as N columns of a paper (2)"),

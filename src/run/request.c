@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/request.h"
 #include "run/bondmeasure.h"
+#include "run/reduced.h"
 #include "run/requestread.h"
 #include "base/infile.h"
 #include "base/mem.h"
@@ -14,7 +15,9 @@
 /* What a state of a total spin is measured by as it is; for all else one component of it is written out. */
 static int knows_spin(const kl_request *q, const kl_measure *m)
 {
-    return q->kind != KL_REQUEST_BONDCORR && kl_measure_can_pass(m, q->between);
+    const int by_states = q->kind == KL_REQUEST_BONDCORR || q->kind == KL_REQUEST_BONDCONNECTED ||
+                          q->kind == KL_REQUEST_DENSITY || q->kind == KL_REQUEST_MUTUAL;
+    return !by_states && kl_measure_can_pass(m, q->between);
 }
 
 kl_status kl_request_check(const char *text, const kl_model *model, const kl_lattice *lat, kl_err *err)
@@ -125,6 +128,12 @@ kl_status kl_request_check_other(const kl_request_scene *scene, const char *text
     kl_request q;
     kl_state *s = NULL;
     KL_TRY(kl_request_read(text, named(scene), scene->lat, &q, err));
+    if (q.kind == KL_REQUEST_ENERGIES && scene->plain != NULL)
+        st = kl_fail(
+            err, KL_EINPUT,
+            "--measure '%.200s': with the total spin S as a charge H has no terms by bond; take a run with "
+            "Sz, or bond(CLASS,X)",
+            text);
     if (q.kind == KL_REQUEST_OVERLAP) st = read_other(scene, &q, target, &s, err);
     kl_request_clear(&q);
     kl_state_destroy(&s);
@@ -151,6 +160,60 @@ out:
     return st;
 }
 
+static const kl_terms *sites_of(const kl_request_scene *scene)
+{
+    return scene->plain != NULL ? scene->plain : scene->terms;
+}
+
+/* <X_b Y_c>, less <X_b><Y_c> where X and Y have values. */
+static kl_status bonds(const kl_request_scene *scene, const kl_request *q, kl_measure *m, double *value,
+                       kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_terms *const sites = sites_of(scene);
+    const int (*const bond)[2] = (const int (*)[2])q->bond;
+    const int n = q->nbond;
+    double *one = NULL;
+    char by[32];
+    KL_TRY(kl_bondmeasure(m, sites, scene->lat, q->bondop[0], q->bondop[1], n, bond, value, err));
+    if (q->kind != KL_REQUEST_BONDCONNECTED || kl_bondop_forbidden(q->bondop[0], NULL, by, sizeof by) != NULL)
+        goto out;
+    KL_TRY(kl_alloc(&one, 2 * (int64_t)n, KL_MEM_WORK, err));
+    KL_TRY(kl_bondmeasure(m, sites, scene->lat, q->bondop[0], NULL, n, bond, one, err));
+    KL_TRY(kl_bondmeasure(m, sites, scene->lat, q->bondop[1], NULL, n, bond, one + n, err));
+    for (int64_t b = 0; b < n; b++)
+        for (int64_t c = 0; c < n; c++) value[b * n + c] -= one[b] * one[n + c];
+out:
+    kl_free(&one);
+    return st;
+}
+
+static kl_status energies(const kl_request_scene *scene, const kl_request *q, kl_measure *m, double *value,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_terms *const t = scene->terms;
+    double *each = NULL;
+    KL_TRY(kl_alloc(&each, t->nterm, KL_MEM_WORK, err));
+    KL_TRY(kl_measure_terms(m, t, each, err));
+    for (int64_t k = 0; k < t->nterm; k++) each[k] *= t->term[k].coef;
+    kl_request_energies(q, t, scene->lat, each, value);
+out:
+    kl_free(&each);
+    return st;
+}
+
+static kl_status reduced_pairs(void *self, const kl_siteop *a, const kl_siteop *b, double *value, kl_err *err)
+{
+    return kl_measure_pairs(self, a, NULL, b, 0, value, err);
+}
+
+static kl_status reduced_product(void *self, int n, const int *site, const kl_siteop *const *op,
+                                 double *value, kl_err *err)
+{
+    return kl_measure_product(self, n, site, op, NULL, value, err);
+}
+
 /* The numbers of one request on one wavefunction; *extra: charges of a spectrum. */
 static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, kl_measure *m, array *out,
                            array *extra, kl_err *err)
@@ -158,6 +221,7 @@ static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, k
     kl_status st = KL_OK;
     const int n = scene->lat->nsite;
     double (*k)[2] = NULL, *pair = NULL;
+    const kl_reduced_source source = {m, reduced_pairs, reduced_product};
     switch (q->kind) {
     case KL_REQUEST_LOCAL:
         KL_TRY(make_array(out, 1, n, 0, 0, err));
@@ -214,9 +278,23 @@ static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, k
     case KL_REQUEST_OVERLAP: KL_TRY(overlap_with(scene, q, m, out, err)); break;
     case KL_REQUEST_BOND:
     case KL_REQUEST_BONDCORR:
+    case KL_REQUEST_BONDCONNECTED:
         KL_TRY(make_array(out, q->kind == KL_REQUEST_BOND ? 1 : 2, q->nbond, q->nbond, 0, err));
-        KL_TRY(kl_bondmeasure(m, scene->plain != NULL ? scene->plain : scene->terms, scene->lat, q->bondop[0],
-                              q->bondop[1], q->nbond, (const int (*)[2])q->bond, out->data, err));
+        KL_TRY(bonds(scene, q, m, out->data, err));
+        break;
+    case KL_REQUEST_ENERGIES:
+        KL_TRY(make_array(out, 1, q->nbond, 0, 0, err));
+        KL_TRY(energies(scene, q, m, out->data, err));
+        break;
+    case KL_REQUEST_DENSITY: {
+        const int states = (int)kl_reduced_states(sites_of(scene), scene->lat, q->nsite, q->site);
+        KL_TRY(make_array(out, 2, states, states, 0, err));
+        KL_TRY(kl_reduced_density(sites_of(scene), scene->lat, q->nsite, q->site, &source, out->data, err));
+        break;
+    }
+    case KL_REQUEST_MUTUAL:
+        KL_TRY(make_array(out, 2, n, n, 0, err));
+        KL_TRY(kl_reduced_mutual(sites_of(scene), scene->lat, &source, out->data, err));
         break;
     case KL_NREQUEST: break;
     }
@@ -263,8 +341,24 @@ out:
     return st;
 }
 
-static kl_status run_one(const kl_request_scene *scene, const kl_request *q, int nstate, int nmean,
-                         kl_measure *const *m, kl_result *r, kl_err *err)
+/* What the numbers are; of a multiplet of S > 0 operators have those of one component. */
+static const char *note_of(const kl_request *q, const kl_request_scene *scene, kl_qn target, char *buf,
+                           size_t size)
+{
+    const char *const note = kl_request_kinds[q->kind].note;
+    const int spin = kl_model_spin(scene->terms->model);
+    const int any = spin < 0 || q->kind == KL_REQUEST_ENERGY || q->kind == KL_REQUEST_VARIANCE ||
+                    q->kind == KL_REQUEST_ENTROPY || q->kind == KL_REQUEST_SPECTRUM ||
+                    q->kind == KL_REQUEST_OVERLAP;
+    char value[16];
+    if (any || target.v[spin] == 0) return note;
+    snprintf(buf, size, "%s; of the component with Sz = %s", note,
+             kl_charge_print(&scene->terms->model->charge[spin], target.v[spin], value, sizeof value));
+    return buf;
+}
+
+static kl_status run_one(const kl_request_scene *scene, const kl_request *q, const char *note, int nstate,
+                         int nmean, kl_measure *const *m, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     array out = {0}, extra = {0};
@@ -273,7 +367,7 @@ static kl_status run_one(const kl_request_scene *scene, const kl_request *q, int
         KL_TRY(carry_out(scene, q, m[s], &out, &extra, err));
         if (s > 0) snprintf(prefix, sizeof prefix, "state_%d/", s);
         kl_request_name(q, prefix, q->kind == KL_REQUEST_SPECTRUM ? "/weights" : "", name, sizeof name);
-        KL_TRY(kl_result_add(r, name, kl_request_kinds[q->kind].note, out.rank, out.shape, out.data, err));
+        KL_TRY(kl_result_add(r, name, note, out.rank, out.shape, out.data, err));
         if (extra.data) {
             kl_request_name(q, prefix, "/charges", name, sizeof name);
             KL_TRY(kl_result_add(r, name, "charges of the left part, in the order of the weights", extra.rank,
@@ -285,7 +379,7 @@ static kl_status run_one(const kl_request_scene *scene, const kl_request *q, int
     if (nmean > 1 && kl_request_kinds[q->kind].in_mean) {
         KL_TRY(manifold_mean(scene, q, nmean, m, &out, err));
         kl_request_name(q, "manifold/", "", name, sizeof name);
-        KL_TRY(kl_result_add(r, name, kl_request_kinds[q->kind].note, out.rank, out.shape, out.data, err));
+        KL_TRY(kl_result_add(r, name, note, out.rank, out.shape, out.data, err));
     }
 out:
     kl_free(&out.data);
@@ -385,6 +479,7 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
                          int nmanifold, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
+    char component[200];
     kl_request q = {.nop = 0};
     subjects x = {.state = s, .n = wanted_states(r, s)};
     const int nmean = nmanifold < x.n ? nmanifold : x.n;
@@ -394,7 +489,8 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
         KL_TRY(kl_request_read(text[i], named(scene), scene->lat, &q, err));
         const int plain = scene->plain != NULL && x.n > 0 && !knows_spin(&q, x.m[0]);
         if (plain) KL_TRY(write_out(scene, &x, err));
-        KL_TRY(run_one(scene, &q, x.n, nmean, plain ? x.plain : x.m, r, err));
+        const char *const note = note_of(&q, scene, s->target, component, sizeof component);
+        KL_TRY(run_one(scene, &q, note, x.n, nmean, plain ? x.plain : x.m, r, err));
         kl_request_clear(&q);
     }
 out:

@@ -15,7 +15,11 @@
      product(A@0,B@5,...)     one product in the order written
      product(A@0,B@5;S)       the same with S on the sites between that are not named
      bond(CLASS,X)            <X> by bond, X of its ends: Sz(i)*Sz(j); bond(CLASS): S.S
-     corr("CLASS",X,Y)        <X_b Y_c> of all pairs of bonds; hc in the place of Y: the adjoint of X
+     corr("CLASS",X,Y)        <X_b Y_c> of all pairs of bonds; hc in the place of Y: the adjoint of X;
+                              connected("CLASS",X,Y) less <X_b><Y_c>
+     energies(CLASS)          <H's terms on the two ends> by bond
+     density(0,1,...)         reduced density matrix of these sites
+     mutual                   mutual information of all pairs of sites, and their entropies
      populations              probability of each state of each site
      entropy, spectrum        of the cuts; energy, variance: <H> and the two-site variance
      overlap(RESULT.h5)       <this state|each state of that file> */

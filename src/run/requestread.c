@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "model/qn.h"
 #include "model/terms.h"
+#include "run/reduced.h"
 
 /* ORDER REQUEST */
 const kl_request_row kl_request_kinds[KL_NREQUEST] = {
@@ -29,6 +30,13 @@ const kl_request_row kl_request_kinds[KL_NREQUEST] = {
     {"variance", "variance", "two-site variance of the energy", 0, 1},
     {"bond", "bond", "<X> by bond of the class, in the lattice's order", -1, 1},
     {"bondcorr", "bondcorr", "<X_b Y_c>, row b, column c: bonds of the class in the lattice's order", -1, 1},
+    {"bondconnected", "bondconnected",
+     "<X_b Y_c> - <X_b><Y_c>, row b, column c: bonds of the class in the lattice's order", -1, 0},
+    {"energies", "energies", "mean of H's terms on the two ends of a bond, by bond of the class", -1, 1},
+    {"density", "density",
+     "reduced density matrix of these sites, their states in this order, those of the last one fastest", -1,
+     1},
+    {"mutual", "mutual", "mutual information S_i + S_j - S_ij of two sites; on the diagonal S_i", 0, 0},
 };
 
 void kl_request_clear(kl_request *q)
@@ -46,11 +54,13 @@ enum { MOST_SUM = 4096 };
 
 static kl_status refuse(const char *text, const char *why, kl_err *err)
 {
-    return kl_fail(err, KL_EINPUT,
-                   "--measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
-                   "structure(A,B), product(A@SITE,...), bond(CLASS,X), corr(\"CLASS\",X,Y), "
-                   "populations, entropy, spectrum, energy, variance, overlap(RESULT.h5)",
-                   text, why);
+    return kl_fail(
+        err, KL_EINPUT,
+        "--measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
+        "structure(A,B), product(A@SITE,...), bond(CLASS,X), corr(\"CLASS\",X,Y), connected(\"CLASS\",X,Y), "
+        "energies(CLASS), density(SITE,...), mutual, populations, entropy, spectrum, energy, variance, "
+        "overlap(RESULT.h5)",
+        text, why);
 }
 
 /* Length up to the next , or ; or end that stands in no bracket. */
@@ -230,6 +240,32 @@ static kl_status read_bondop(const char *text, const kl_model *model, const char
     return st == KL_OK ? st : kl_fail(err, st, "--measure '%.200s': %.700s", text, why.text);
 }
 
+/* density(SITE,SITE,...) */
+static kl_status read_density(const char *text, const char *args, const kl_model *model,
+                              const kl_lattice *lat, kl_request *q, kl_err *err)
+{
+    char arg[64];
+    double states = 1;
+    for (const char *c = args;; c++) {
+        const size_t n = argument_length(c);
+        snprintf(arg, sizeof arg, "%.*s", (int)(n < sizeof arg ? n : sizeof arg - 1), c);
+        trim(arg);
+        c += n;
+        const int site = kl_lattice_site(lat, arg);
+        if (site < 0)
+            return kl_fail(err, KL_EINPUT,
+                           "--measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d", text,
+                           arg, lat->spec, lat->nsite - 1);
+        for (int k = 0; k < q->nsite; k++)
+            if (q->site[k] == site) return refuse(text, "a site stands there twice", err);
+        states *= kl_model_type_at(model, lat, site)->dim;
+        if (states > (double)(int)KL_REDUCED_MOST)
+            return refuse(text, "these sites have more than 64 states", err);
+        q->site[q->nsite++] = site;
+        if (*c == '\0') return KL_OK;
+    }
+}
+
 /* bond(CLASS), bond(CLASS,X), corr("CLASS",X,Y) with hc for the adjoint of X; args: what stands in the
    brackets. */
 static kl_status read_bonds(const char *text, const char *args, const kl_model *model, const kl_lattice *lat,
@@ -238,7 +274,7 @@ static kl_status read_bonds(const char *text, const char *args, const kl_model *
     static const char *const spins = "Sz(i)*Sz(j) + (Sp(i)*Sm(j) + hc)/2";
     kl_status st = KL_OK;
     char cls[64], arg[KL_REQUEST_TEXT], by[32];
-    const int pairs = q->kind == KL_REQUEST_BONDCORR;
+    const int pairs = q->kind == KL_REQUEST_BONDCORR || q->kind == KL_REQUEST_BONDCONNECTED;
     const char *c = take_class(args, cls, sizeof cls);
     const int k = kl_lattice_class(lat, cls);
     if (k < 0)
@@ -250,6 +286,9 @@ static kl_status read_bonds(const char *text, const char *args, const kl_model *
     KL_TRY(kl_bondop_bonds(lat, k, &q->nbond, &q->bond, err));
     if (q->nbond == 0) KL_TRY(refuse(text, "there are no bonds of this class", err));
     snprintf(q->text, sizeof q->text, "%s", cls);
+    if (q->kind == KL_REQUEST_ENERGIES)
+        return c == NULL ? KL_OK
+                         : refuse(text, "energies(CLASS) are those of H itself; bond(CLASS,X) takes X", err);
     if (c == NULL && pairs) KL_TRY(refuse(text, "an operator is missing", err));
     if (c == NULL) {
         if (read_bondop(text, model, spins, &q->bondop[0], err) != KL_OK)
@@ -328,7 +367,10 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
     trim(rest);
     snprintf(q->text, sizeof q->text, "%s", rest);
     if (kind == KL_REQUEST_CORR && rest[0] == '"') q->kind = KL_REQUEST_BONDCORR;
-    if (q->kind == KL_REQUEST_BOND || q->kind == KL_REQUEST_BONDCORR) {
+    if (kind == KL_REQUEST_CONNECTED && rest[0] == '"') q->kind = KL_REQUEST_BONDCONNECTED;
+    if (kind == KL_REQUEST_DENSITY) return read_density(text, rest, model, lat, q, err);
+    if (q->kind == KL_REQUEST_BOND || q->kind == KL_REQUEST_BONDCORR || q->kind == KL_REQUEST_BONDCONNECTED ||
+        q->kind == KL_REQUEST_ENERGIES) {
         st = read_bonds(text, rest, model, lat, q, err);
         if (st != KL_OK) kl_request_clear(q);
         return st;
@@ -393,4 +435,18 @@ void kl_request_name(const kl_request *q, const char *prefix, const char *tail, 
         if (*c == '/') *c = ':';
     snprintf(name, size, "%s%s%s%s%s", prefix, kl_request_kinds[q->kind].folder, args[0] ? "/" : "", args,
              tail);
+}
+
+void kl_request_energies(const kl_request *q, const kl_terms *t, const kl_lattice *lat, const double *each,
+                         double *value)
+{
+    memset(value, 0, sizeof *value * (size_t)q->nbond);
+    for (int64_t k = 0; k < t->nterm; k++) {
+        if (t->term[k].nop != 2) continue;
+        const int low = t->op[t->term[k].first].pos, high = t->op[t->term[k].first + 1].pos;
+        for (int b = 0; b < q->nbond; b++) {
+            const int i = lat->position[q->bond[b][0]], j = lat->position[q->bond[b][1]];
+            if ((i == low && j == high) || (i == high && j == low)) value[b] += each[k];
+        }
+    }
 }

@@ -5,6 +5,7 @@
 #define KL_REQUESTREAD_H
 #include "model/lattice.h"
 #include "model/siteop.h"
+#include "model/terms.h"
 #include "run/bondop.h"
 
 enum {
@@ -28,6 +29,10 @@ typedef enum kl_request_kind {
     KL_REQUEST_VARIANCE,
     KL_REQUEST_BOND,
     KL_REQUEST_BONDCORR,
+    KL_REQUEST_BONDCONNECTED,
+    KL_REQUEST_ENERGIES,
+    KL_REQUEST_DENSITY,
+    KL_REQUEST_MUTUAL,
     KL_NREQUEST
 } kl_request_kind;
 
@@ -43,7 +48,8 @@ typedef struct kl_request {
     char text[KL_REQUEST_TEXT]; /* the arguments, for messages and names */
     int nop;
     kl_siteop *op[KL_REQUEST_ARGS];
-    int site[KL_REQUEST_ARGS]; /* of a product: the lattice's numbers */
+    int nsite;                 /* of a density matrix */
+    int site[KL_REQUEST_ARGS]; /* of a product, or a density matrix: the lattice's numbers */
     kl_siteop *between;
     kl_bondop *bondop[2]; /* of bonds: X, and Y of a correlation */
     int nbond;
@@ -56,6 +62,10 @@ typedef struct kl_request {
 kl_status kl_request_read(const char *text, const kl_model *model, const kl_lattice *lat, kl_request *q,
                           kl_err *err) KL_MUST_CHECK;
 void kl_request_clear(kl_request *q);
+
+/* value[nbond] of energies(CLASS): from each[nterm], what every term of H comes to. */
+void kl_request_energies(const kl_request *q, const kl_terms *t, const kl_lattice *lat, const double *each,
+                         double *value);
 
 /* "correlation/Sz,Sz"; a slash in an expression would open a folder, so it becomes ':'. */
 void kl_request_name(const kl_request *q, const char *prefix, const char *tail, char *name, size_t size);

@@ -572,6 +572,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     d->m_min = (int)o->m_min;
     d->discard = o->discard;
     d->max_sweep = (int)o->max_sweeps;
+    d->measured = o->measure.n > 0;
     d->seed = seed_of(o);
     d->max_basis = (int)o->basis;
     d->max_apply = (int)o->max_products;

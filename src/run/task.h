@@ -15,6 +15,7 @@ typedef struct kl_task_given {
     void *self;
     /* NULL, or makes the lattice */
     kl_status (*lattice)(void *self, kl_lattice **out, kl_err *err);
+    int no_run; /* 1: the system is read, whatever the command of the options */
 } kl_task_given;
 
 typedef struct kl_task {
@@ -78,6 +79,11 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err) KL_MUST_CHECK;
 
 /* Sectors that --charge scan means, ascending. */
 kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *err) KL_MUST_CHECK;
+
+/* image[n]: the sector before it in the list that has the same energies, H being its own reflection (Sz ->
+   -Sz, N_up and N_dn exchanged); -1: none. */
+kl_status kl_task_images(const kl_task *t, int64_t n, const kl_qn *sector, int64_t *image,
+                         kl_err *err) KL_MUST_CHECK;
 
 /* Another value of one parameter: params and terms anew. */
 kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err) KL_MUST_CHECK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "model/mirror.h"
 
 enum { MAX_SCAN = 10000 };
 
@@ -188,6 +189,22 @@ out:
     return st;
 }
 
+/* "sites/2", "3*sites/4": a part of the number of sites, as a fraction; other texts as they are. */
+static const char *part_of_sites(const kl_task *t, const char *text, char out[64])
+{
+    const char *const word = strstr(text, "sites");
+    int64_t times = 1, by = 1;
+    if (word == NULL) return text;
+    const char *const behind = word + strlen("sites");
+    snprintf(out, 64, "%.*s", (int)(word > text ? word - text - 1 : 0), text);
+    if (word > text && (word[-1] != '*' || !kl_parse_int(out, &times))) return text;
+    if (*behind != '\0' && (*behind != '/' || !kl_parse_int(behind + 1, &by) || by < 1)) return text;
+    const int64_t whole = times * t->lat->nsite, g = kl_gcd(whole, by);
+    if (whole % by == 0) snprintf(out, 64, "%lld", (long long)(whole / by));
+    else snprintf(out, 64, "%lld/%lld", (long long)(whole / g), (long long)(by / g));
+    return out;
+}
+
 kl_status kl_task_charges(kl_task *t, kl_err *err)
 {
     const kl_model *m = t->model;
@@ -218,8 +235,9 @@ kl_status kl_task_charges(kl_task *t, kl_err *err)
             if (good != KL_OK) return good;
             continue;
         }
-        const kl_status st =
-            kl_option_says("charge", kl_qn_set(m, &t->target, name, text + length + 1, err), err);
+        char part[64];
+        const kl_status st = kl_option_says(
+            "charge", kl_qn_set(m, &t->target, name, part_of_sites(t, text + length + 1, part), err), err);
         if (st != KL_OK) return st;
         const charge_range r = range_of(t->terms, c);
         const int v = t->target.v[c];
@@ -268,5 +286,26 @@ kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *
     *n = kept;
 out:
     if (st != KL_OK) kl_free(sector);
+    return st;
+}
+
+kl_status kl_task_images(const kl_task *t, int64_t n, const kl_qn *sector, int64_t *image, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_mirror by;
+    int found = 0;
+    for (int64_t i = 0; i < n; i++) image[i] = -1;
+    if (t->molecule == NULL && n > 1) KL_TRY(kl_mirror_find(t->terms, &found, &by, err));
+    for (int64_t i = 0; found && i < n; i++) {
+        const kl_qn other = kl_mirror_image(t->model, &by, sector[i]);
+        int64_t low = 0, high = i; /* sectors ascend */
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (kl_qn_cmp(sector[middle], other) < 0) low = middle + 1;
+            else high = middle;
+        }
+        if (low < i && kl_qn_cmp(sector[low], other) == 0) image[i] = low;
+    }
+out:
     return st;
 }

@@ -106,9 +106,9 @@ kl_status kl_task_check_spin(const kl_task *t, kl_err *err)
             "neel or product:STATE,STATE,... here",
             o->start);
     if (kl_model_spin(t->model) < 0) return KL_OK;
-    const int ed = o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED ||
-                   o->command == KL_CMD_EXPLAIN_ED || o->command == KL_CMD_BENCH_ED ||
-                   (o->method != NULL && strcmp(o->method, "ed") == 0);
+    const int ed = !t->given.no_run && (o->command == KL_CMD_ED || o->command == KL_CMD_PLAN_ED ||
+                                        o->command == KL_CMD_EXPLAIN_ED || o->command == KL_CMD_BENCH_ED ||
+                                        (o->method != NULL && strcmp(o->method, "ed") == 0));
     if (ed) return refuse_ed(t, err);
     if (o->infinite || o->command == KL_CMD_GROWTH)
         return kl_fail(err, KL_EINPUT, "--charge S=: growth of the lattice works with Sz, not with S");

@@ -649,6 +649,9 @@ do
         and not out:find "peak memory", "ci: show, without a peak memory that is its own", out)
     status, out, err = run "ci --resume dimer.h5"
     ok(status == 2 and err:find "has finished", "ci: a run that has finished does not go on", err)
+    spill(at "endless.fcidump",
+        " &FCI NORB=2,NELEC=2,MS2=0,\n &END\n 1e308 1 1 1 1\n 1e308 1 1 0 0\n 1e308 2 2 0 0\n 1e308 0 0 0 0\n")
+    kit.refused("ci endless.fcidump --space full", "energies must be finite")
     status, out = run "ci dimer.fcidump --space full --plan --json"
     local plan = json(out)
     ok(status == 0 and plan and plan.space_by_irrep[1].nonzeros == 12

@@ -19,6 +19,8 @@ local kinds = {
     { name = "dmrg --start", command = chain .. " --start start.h5", again = "dmrg --resume k.h5" },
     { name = "dmrg of two states", command = chain:gsub("48", "24") .. " --states 2",
         again = "dmrg --resume k.h5" },
+    { name = "dmrg with sweeps for what is measured", again = "dmrg --resume k.h5",
+        command = "dmrg heisenberg -p S=1 --sites 12 --charge Sz=0 --accuracy 1e-10 --measure Sz" },
     { name = "dmrg by --strategy lr", command = chain:gsub("48", "32") .. " --strategy lr",
         again = "dmrg --resume k.h5" },
     { name = "dmrg in a unit of 1e-200", command = chain .. " -p J=1e-200", again = "dmrg --resume k.h5" },

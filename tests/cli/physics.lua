@@ -72,6 +72,148 @@ do
     } do kit.refused("ed heisenberg --sites 8 --charge " .. line, words) end
 end
 
+-- Reflections: one run for two sectors, where H has them; a field takes them away.
+do
+    local scan, err = document "dmrg heisenberg --sites 8 --charge scan -o none"
+    ok(#(scan.runs or {}) == 9 and scan.runs[2].energy == scan.runs[8].energy and err:find "5 runs",
+        "Sz -> -Sz", err)
+    local exact = document "ed heisenberg --sites 8 --charge scan"
+    for i, one in ipairs(scan.runs or {}) do
+        ok(near(one.energy, exact.runs[i].energy, 1e-8) and one.label == exact.runs[i].label, one.label,
+            one.energy)
+    end
+    local tilted = document "ed heisenberg --sites 8 -p h=0.1 --charge scan"
+    ok(near(tilted.runs[1].energy - tilted.runs[9].energy, 0.8, 1e-12)
+        or near(tilted.runs[9].energy - tilted.runs[1].energy, 0.8, 1e-12), "a field: none",
+        tilted.runs[1].energy)
+    local electrons = document "ed hubbard --sites 3 -p U=4 --charge scan --solver full"
+    local by = {}
+    for _, one in ipairs(electrons.runs or {}) do by[one.label] = one.energy end
+    ok(by["N_up=2 N_dn=1"] == by["N_up=1 N_dn=2"] and by["N_up=2 N_dn=1"] ~= by["N_up=2 N_dn=2"],
+        "N_up and N_dn exchanged")
+end
+
+-- Series: along sizes and parameters, each run with its file, which the same command does not make again.
+do
+    local line = "ed heisenberg --lattice ring --sweep-parameter sites=4:8:2 --charge Sz=0:1 "
+        .. "--measure 'bond(nn)' -o 'r{sites}.{Sz}.h5' --csv r.csv"
+    local doc, err = document(line)
+    ok(#(doc.runs or {}) == 6 and doc.runs[1].label == "sites=4 Sz=0" and doc.runs[5].output == "r8.0.h5",
+        "a series over sites and sectors", err)
+    for _, one in ipairs(doc.runs or {}) do
+        local n = tonumber(one.label:match "sites=(%d+)")
+        ok(near(one.energy, n * one.measured["bond(nn)"], 1e-9), "its energy by bonds, " .. one.label)
+    end
+    local table_ = kit.slurp(kit.at "r.csv")
+    ok(table_:find "^sites,Sz,energy,error,m,discarded,bond%(nn%),file\n4,0,%-"
+        and select(2, table_:gsub("\n", "")) == 7, "its table", table_)
+    local again, note = document(line)
+    ok(select(2, note:gsub("taken from", "")) == 6 and again.runs[6].energy == doc.runs[6].energy,
+        "the same command takes them", note)
+    os.remove(kit.at "r8.1.h5")
+    _, note = document(line)
+    ok(select(2, note:gsub("taken from", "")) == 5, "and makes what is missing", note)
+    _, note = document(line .. " --accuracy 1e-12")
+    ok(not note:find "taken from", "other options are another run", note)
+    local along = " hubbard --sites 4 --charge N_up=sites/2 --charge N_dn=2 --sweep-parameter U=0:8:4 "
+        .. "--measure docc"
+    local exact, swept = document("ed" .. along), document("dmrg" .. along .. " -o 'u{U}.h5'")
+    for i, one in ipairs(exact.runs or {}) do
+        local other = (swept.runs or {})[i] or { measured = {} }
+        ok(near(one.energy, other.energy, 1e-8) and near(one.measured.docc, other.measured.docc, 1e-6)
+            and other.output == "u" .. 4 * (i - 1) .. ".h5", "ed and dmrg along U, " .. one.label,
+            other.energy)
+    end
+    local f = assert(io.open(kit.at "job.lua", "w"))
+    f:write [[return { { command = "ed", model = "heisenberg", lattice = { "ring:6", "ladder:3x2" },
+        charge = "Sz=0", output = "j{lattice}.h5" }, { model = "heisenberg", sites = { 4, 6 }, m = { 8, 16 },
+        charge = "Sz=0", output = "j{sites}-{m}.h5" } }]]
+    f:close()
+    local status, out = run "run job.lua"
+    ok(status == 0 and select(2, out:gsub("\nlattice ", "")) == 6, "a job of several runs and lists", out)
+    for _, name in ipairs { "jring_6.h5", "jladder_3x2.h5", "j4-8.h5", "j6-16.h5" } do
+        ok(kit.slurp(kit.at(name)) ~= nil, name)
+    end
+    local six = document "show j6-16.h5"
+    ok(near(six.energy, -2.4935771338879, 1e-9) and six.sites == 6, "each with its own", six.energy)
+    for options, words in pairs {
+        ["-o 'x{sites}{V}.h5'"] = "nothing is called 'V'", ["-o 'x{Sz}.h5'"] = "would write the same file",
+        ["--sites 4"] = "not both",
+    } do kit.refused("ed heisenberg --charge Sz=0 --sweep-parameter sites=4,6 " .. options, words) end
+    kit.refused("dmrg heisenberg --sites 4 --charge Sz=0:1 -o 'x{sites}.h5'", "would write the same file")
+    kit.refused("ed heisenberg --charge Sz=0 --sweep-parameter sites=4.5,6", "no number of sites")
+    kit.refused("ed hubbard --sites 3 --charge N_up=sites/2 --charge N_dn=1", "N_up")
+end
+
+-- What a run still needs is told as it goes.
+do
+    local _, _, err =
+        run "dmrg hubbard --lattice ladder:6x2 -p U=8 --charge N_up=6 --charge N_dn=6 --accuracy 1e-4 -v -o none"
+    ok(err:find "about %d+ more sweeps?, to m = %d+: %d", "a forecast", err)
+end
+
+-- Density matrices of a few sites, mutual information, energies by bond: by dmrg and ed.
+do
+    local line = " hubbard --sites 3 -p U=3 --charge N_up=2 --charge N_dn=1 --measure mutual"
+    for _, sites in ipairs { "0,2", "2,0", "1", "0,1,2" } do
+        line = line .. " --measure 'density(" .. sites .. ")'"
+    end
+    line = line .. [[ --measure 'energies(nn)' --measure 'connected("nn",n_up(i)*n_dn(j),n_up(i)*n_dn(j))']]
+        .. [[ --measure 'connected("nn",cdag_up(i)*c_up(j),hc)' --measure 'bond(nn,n_up(i)*n_dn(j))']]
+        .. [[ --measure 'corr("nn",n_up(i)*n_dn(j),n_up(i)*n_dn(j))' --measure entropy]]
+    local exact, err = document("ed" .. line)
+    local doc, why = document("dmrg" .. line .. " -o p.h5")
+    local e, d = exact.measurements or {}, doc.measurements or {}
+    local n, worst = 0, 0
+    for name, one in pairs(e) do
+        if name ~= "entropy" and d[name] and type(one.value[1]) == "table" then
+            n = n + 1
+            for i, row in ipairs(one.value) do
+                for k, x in ipairs(row) do worst = math.max(worst, math.abs(x - d[name].value[i][k])) end
+            end
+        end
+    end
+    ok(n >= 7 and worst < 1e-7, "they are the same by dmrg and ed", n, worst, err, why)
+    local function moments(m)
+        local trace, square = 0, 0
+        for i, row in ipairs(m.value) do
+            trace = trace + row[i]
+            for k in ipairs(row) do square = square + row[k] * m.value[k][i] end
+        end
+        return trace, square
+    end
+    local _, one = moments(e["density/1"])
+    for name, purity in pairs { ["0,2"] = one, ["2,0"] = one, ["0,1,2"] = 1 } do
+        local trace, square = moments(e["density/" .. name])
+        ok(near(trace, 1, 1e-10) and near(square, purity, 1e-10), "purity of sites " .. name, square, purity)
+    end
+    local m = e.mutual.value -- of a pure state S_02 = S_1
+    ok(near(m[1][3], m[1][1] + m[3][3] - m[2][2], 1e-9), "mutual information of a pure state", m[1][3])
+    local entropy = d.entropy.value
+    ok(near(entropy[1], m[1][1], 1e-8), "entropy of the first site", entropy[1], m[1][1])
+    local text = "nn,n_up(i)*n_dn(j)"
+    local x, plain, less = e["bond/" .. text].value, e["bondcorr/" .. text .. ",n_up(i)*n_dn(j)"].value,
+        e["bondconnected/" .. text .. ",n_up(i)*n_dn(j)"].value
+    ok(near(less[1][2], plain[1][2] - x[1] * x[2], 1e-12), "connected correlations of bonds", less[1][2])
+    local chain = document "dmrg heisenberg --lattice kagome:YC4x2 --charge Sz=0 --measure 'energies(nn)' -o n.h5"
+    local sum = 0
+    for _, v in ipairs(chain.measurements["energies/nn"].value) do sum = sum + v end
+    ok(near(sum, chain.energy, 1e-7), "energies of bonds make the energy", sum, chain.energy)
+    for what, words in pairs {
+        ["density(0,0)"] = "twice", ["density(0,9)"] = "not on lattice", ["density(0,1,2,3)"] = "64 states",
+        ["energies(rung)"] = "no bonds of class", ["energies(nn,Sz(i))"] = "bond(CLASS,X)",
+    } do
+        kit.refused("ed hubbard --sites 4 --charge N_up=2 --charge N_dn=2 --measure '" .. what .. "'", words)
+    end
+    kit.refused("dmrg heisenberg --sites 4 --charge S=0 --measure 'energies(nn)' -o none", "by bond")
+    for _, charge in ipairs { "S", "Sz" } do
+        local pair = document("dmrg heisenberg --sites 2 --measure mutual --measure 'density(0,1)' -o none --charge "
+            .. charge .. "=0").measurements
+        ok(near(pair.mutual.value[1][2], 2 * math.log(2), 1e-9)
+            and near(pair["density/0,1"].value[2][3], -0.5, 1e-9), "a singlet, by " .. charge)
+    end
+end
+
 -- Operators on bonds: the same by dmrg and ed; sums of them are energies, and their squares.
 do
     local pair = "cdag_up(i)*cdag_dn(j)+cdag_up(j)*cdag_dn(i)"

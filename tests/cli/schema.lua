@@ -116,6 +116,9 @@ local documents = {
     { "a sweep of a parameter", "dmrg_sweep",
         "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter Delta=0,1 -o none --json",
         "program title runs" },
+    { "a sweep by exact diagonalization", "ed_sweep",
+        "ed heisenberg --charge Sz=0 --sweep-parameter sites=4,6 --measure 'product(Sz@0,Sz@1)' --json",
+        "program title runs" },
     { "a scan", "dmrg_scan", "dmrg heisenberg --sites 4 --charge scan --states 2 -o none --json",
         "program title runs lowest" },
     { "what show says", "dmrg", "show r.h5 --json", result .. "finished sweeps_done sweeps measurements"

@@ -45,8 +45,8 @@ static void test_kept_state(void **state)
     core_no_memory();
 }
 
-/* The guard of a sector that is solved as a whole: the gap, and with it how good the state is. Gaps: `kronlat
-   ed`, and free fermions; 0 where two states agree to rounding. */
+/* The guard of a sector that is solved as a whole, and those of larger ones: the gap, and with it how good
+   the state is. Gaps: `kronlat ed`, and free fermions; 0 where two states agree to rounding. */
 static void test_whole_gap(void **state)
 {
     static const struct {
@@ -58,6 +58,9 @@ static void test_whole_gap(void **state)
         {"plain_ising", NULL, "chain:12", "g=0.3", NULL, 9.67222e-7},
         {"plain_ising", NULL, "chain:12", "g=0.05", NULL, 0},
         {"hubbard", "F=1/2", "ring:6", "U=6", "N_up=2 N_dn=3", 0},
+        /* larger ones, whose guards are still carried at the end */
+        {"plain_ising", NULL, "chain:18", "g=0.5", NULL, 5.7220459e-6},
+        {"plain_ising", NULL, "chain:18", "g=0.05", NULL, 0},
     };
     (void)state;
     const int n = sizeof list / sizeof *list;

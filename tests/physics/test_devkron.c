@@ -4,6 +4,7 @@
    entries cross their borders. With KL_TEST_MUST_RUN a missing GPU is a failure.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
+#include "ed/kronparts.h"
 #include "device/devkron.h"
 #include "ed/ed.h"
 #include "kl_test.h"
@@ -133,16 +134,21 @@ enum {
 typedef struct team {
     const kl_devkron *p;
     kl_devkron_item item;
-    int plain;
+    int plain, adds;
     double *memory, *y, sum;
     const double *x;
+    const kl_kron_others *others; /* NULL: x is whole */
 } team;
 
 static void right_thread(void *arg)
 {
-    const team *const t = arg;
+    team *const t = arg;
+    double part = 0.0; /* one thread is told */
+    kl_kron_others mine = {0};
+    if (t->others) mine = *t->others, mine.partial = &part;
     kl_kron_right(&t->p->block[t->item.block], t->item.strip, t->item.group, RIGHT_TEAM,
-                  t->plain ? t->p->plain_right : 0, t->memory, t->x, t->y);
+                  t->plain ? t->p->plain_right : 0, t->others ? &mine : NULL, t->memory, t->x, t->y);
+    t->sum += part;
 }
 
 static void left_thread(void *arg)
@@ -150,7 +156,8 @@ static void left_thread(void *arg)
     team *const t = arg;
     double part = 0.0; /* one thread is told */
     kl_kron_left(&t->p->block[t->item.block], t->item.strip, t->item.group, LEFT_TEAM,
-                 t->plain ? t->p->plain_left : 0, t->memory, kl_kron_table_at(t->p), t->x, t->y, &part);
+                 t->plain ? t->p->plain_left : 0, t->adds, t->memory, kl_kron_table_at(t->p), t->x, t->y,
+                 &part);
     t->sum += part;
 }
 
@@ -160,7 +167,7 @@ static double run_kernels(const kl_devkron *p, int plain, const double *x, doubl
 {
     const int bytes[2] = {kl_kron_left_bytes(p), kl_kron_right_bytes(p)};
     double *const memory = aligned_alloc(128, (size_t)(bytes[bytes[1] > bytes[0]] + 127) / 128 * 128);
-    team t = {.p = p, .plain = plain, .memory = memory, .x = x, .y = y};
+    team t = {.p = p, .plain = plain, .adds = 1, .memory = memory, .x = x, .y = y};
     warps.memory = (char *)memory;
     for (int right = 1; right >= 0; right--) {
         warps.bytes = bytes[right];
@@ -171,6 +178,71 @@ static double run_kernels(const kl_devkron *p, int plain, const double *x, doubl
         }
     }
     free(memory);
+    return t.sum;
+}
+
+/* ---------------------------------------------------------------- a product in parts */
+
+/* Tiles of x that `part' reads beyond its own, left states [first, last). */
+static double *others_of(const kl_kron_block *b, int64_t nother, const int64_t *other, int64_t first,
+                         int64_t last, const double *x)
+{
+    const int64_t n = (last - first) * LANES;
+    double *const to = aligned_alloc(64, (size_t)(nother * n + 8) * sizeof *to);
+    for (int64_t i = 0; i < nother; i++)
+        memcpy(to + i * n, x + (other[i] * b->nl + first) * LANES, (size_t)n * sizeof *to);
+    return to;
+}
+
+/* y of the tiles [low, high) of the one block of k; x . y of them. */
+static double run_parts(const kl_kron *k, int64_t low, int64_t high, const kl_devkron_opts *o, int plain,
+                        const double *x, double *y)
+{
+    kl_err err = {""};
+    const kl_kron_block *const b = k->block;
+    const int64_t most = 0, middle = b->nl / 2 / LANES * LANES;
+    const int64_t border[] = {0, middle, b->nl};
+    kl_pool pool = {.get = get_block, .give = give_block, .put = put_bytes, .most = &most};
+    const kl_kronborder from = {0, low}, to = {0, high};
+    char *const wanted = calloc((size_t)b->ntile, 1);
+    int64_t *const other = calloc((size_t)b->ntile, sizeof *other), nother = 0;
+    kl_kron *part;
+    kl_kronparts_wanted(k, low, high, wanted);
+    for (int64_t t = 0; t < b->ntile; t++)
+        if (wanted[t]) other[nother++] = t;
+    expect_ok(kl_kronparts_beyond(k, &from, &to, nother, other, &part, &err), err);
+    expect_ok(kl_devkron_prepare(part, o, &pool, &err), err);
+    const kl_devkron *const p = part->device;
+    const int bytes[2] = {kl_kron_left_bytes(p), kl_kron_right_bytes(p)};
+    double *const memory = aligned_alloc(128, (size_t)(bytes[bytes[1] > bytes[0]] + 127) / 128 * 128);
+    team t = {.p = p, .plain = plain, .memory = memory, .x = x + low * b->nl * LANES, .y = y};
+    warps.memory = (char *)memory;
+    warps.bytes = bytes[0];
+    for (int64_t i = 0; i < p->nleft; i++) {
+        t.item = p->left[i];
+        memset(memory, 0xff, (size_t)warps.bytes);
+        warps_run(1, LEFT_TEAM, left_thread, &t);
+    }
+    warps.bytes = bytes[1];
+    for (int half = 0; half < 2; half++) {
+        const int64_t first = border[half], last = border[half + 1];
+        double *const others = others_of(b, nother, other, first, last, x);
+        for (int64_t i = 0; i < p->nright; i++) {
+            const int64_t l = (int64_t)p->right[i].strip * LANES;
+            if (l < first || l >= last) continue;
+            const kl_kron_others there = {others + (l - first) * LANES, (uint32_t)((last - first) * LANES),
+                                          (uint32_t)(high - low), NULL};
+            t.item = p->right[i];
+            t.others = &there;
+            memset(memory, 0xff, (size_t)warps.bytes);
+            warps_run(1, RIGHT_TEAM, right_thread, &t);
+        }
+        free(others);
+    }
+    kl_devkron_release(part, &pool);
+    kl_pool_clear(&pool);
+    kl_kronparts_beyond_destroy(&part);
+    free(memory), free(wanted), free(other);
     return t.sum;
 }
 
@@ -255,6 +327,17 @@ static void on_host(const core_job *j, kl_qn q, kl_bipartition_form form)
         }
         kl_devkron_release(s.ed->kron, &pool);
         kl_pool_clear(&pool);
+        const kl_kron_block *const b = s.ed->kron->block;
+        if (s.ed->kron->nblock > 1 || b->ncross > 0 || !b->b || b->ntile < 2) continue;
+        for (int plain = 1; plain >= KL_TEST_WATCHED; plain--) {
+            const int64_t third = (b->ntile + 2) / 3, tile = b->nl * LANES;
+            double dot = 0.0;
+            for (int64_t k = 0; k < s.n; k++) y[k] = (double)NAN;
+            dot += run_parts(s.ed->kron, 0, third, &opts[i], plain, s.x, y);
+            dot += run_parts(s.ed->kron, third, b->ntile, &opts[i], plain, s.x, y + third * tile);
+            for (int64_t k = 0; k < s.n; k++) expect_near(y[k], s.y[k], 1e-13 * s.size);
+            expect_near(dot, s.dot, 1e-13 * s.size * (double)s.n);
+        }
     }
     free(y);
     drop_sample(j, &s);

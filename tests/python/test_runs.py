@@ -46,6 +46,29 @@ def test_ed_and_dmrg_agree_in_what_they_measure():
     assert near["charge/N_up"] == 3
 
 
+def test_total_spin(tmp_path):
+    system, path = dict(lattice=6, params=dict(U=4), **ONE), tmp_path / "spin.h5"
+    r = kl.dmrg("hubbard", charges=dict(N=6, S=1), measure=["corr(Sz,Sz)"], **system)
+    exact = kl.ed("hubbard", charges=dict(N_up=4, N_dn=2), measure=["corr(Sz,Sz)"], **system)
+    assert abs(r.energy - exact.energy) < 1e-8
+    assert np.abs(r["correlation/Sz,Sz"] - exact["correlation/Sz,Sz"]).max() < 1e-4
+    r.save(path)
+    back = kl.load(path)
+    assert back.energy == r.energy
+    assert np.allclose(back.measure("docc"), r.measure("docc"), atol=1e-13)
+    assert r.problem.local_states(0) == exact.problem.local_states(0)
+    for start in (r, back):
+        plain = kl.dmrg("hubbard", charges=dict(N_up=4, N_dn=2), start=start, **system)
+        assert abs(plain.energy - exact.energy) < 1e-8
+    assert plain.mps().charge_names == ["N_up", "N_dn"]
+    with pytest.raises(kl.BadInput, match="that starts from its result has them"):
+        r.mps()
+    with pytest.raises(kl.BadInput, match="holds a state without S"):
+        kl.dmrg("hubbard", charges=dict(N=6, S=1), start=plain, **system)
+    with pytest.raises(kl.BadInput, match="take --charge N_up=4 --charge N_dn=2"):
+        kl.hamiltonian("hubbard", charges=dict(N=6, S=1), **system)
+
+
 def test_excited_states_and_vectors():
     problem = dict(lattice="ring:8", charges=dict(Sz=0), **ONE)
     r = kl.ed("heisenberg", states=3, keep_vectors=True, **problem)

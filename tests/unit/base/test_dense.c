@@ -55,7 +55,7 @@ static void check_vectors(int n, const double *whole, double norm, const double 
 static void test_eig(void **state)
 {
     (void)state;
-    static const int sizes[] = {0, 1, 2, 3, 4, 10, 31, 33, 64, 130};
+    static const int sizes[] = {0, 1, 2, 3, 4, 10, 16, 31, 33, 64, 80, 81, 130};
     for (size_t si = 0; si < sizeof(sizes) / sizeof(*sizes); si++)
         for (int kind = 0; kind < KINDS; kind++) {
             const int n = sizes[si], lda = n + 3;
@@ -327,6 +327,8 @@ static void test_qr(void **state)
 static void test_refusals(void **state)
 {
     (void)state;
+    enum { MANY = 90 }; /* rows that LAPACK takes */
+    static double many[MANY * MANY], values[MANY];
     double a[9] = {1, 2, 3, 2, NAN, 4, 3, 4, 5}, w[3], u[9], vt[9], t[3 * KL_DENSE_PANEL];
     kl_err err;
     expect_refused(kl_dense_eig(3, a, 3, w, &err), KL_EINPUT, err, "element (1,1)");
@@ -346,7 +348,8 @@ static void test_refusals(void **state)
     for (int64_t k = 1; k <= 2; k++) {
         kl_dense_release();
         kl_mem_fail_after(k);
-        expect_eq(kl_dense_eig(3, a, 3, w, &err), KL_ENOMEM);
+        expect_eq(k == 1 ? kl_dense_eig(3, a, 3, w, &err) : kl_dense_eig(MANY, many, MANY, values, &err),
+                  KL_ENOMEM);
         kl_mem_fail_after(0);
         kl_dense_release();
         kl_mem_fail_after(k);

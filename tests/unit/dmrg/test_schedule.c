@@ -86,6 +86,45 @@ static void test_guards(void **state)
     expect_eq(stop, KL_STOP_M_MAX);
 }
 
+/* Two states of one energy, to the last digit: that is no gap of 0, but a state that may be a mixture. */
+static void test_equal(void **state)
+{
+    scene s;
+    (void)state;
+    open_with(&s, 0, 0.5);
+    add(&s, 96, 1, -10, 1e-12, NAN, NAN);
+    add(&s, 152, 1, -10 - 1e-10, 1e-13, NAN, NAN);
+    const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_true(o.unresolved > 0 && o.unresolved < 1e-13);
+    expect_near(o.gap, 0.5, 1e-15);
+    expect_near(o.distance, 1, 0);
+    expect_eq(o.wait, KL_WAIT_NOTHING);
+}
+
+/* A run that ends while guards are still carried tells of them: the next state is theirs, and one within the
+   error bar may be part of what is kept. */
+static void test_carried_guards(void **state)
+{
+    static const double gap[] = {0, 1e-10, 5e-6, 0.4};
+    (void)state;
+    for (size_t k = 0; k < sizeof gap / sizeof *gap; k++) {
+        scene s;
+        open_with(&s, gap[k], 0.5);
+        s.row[3].noise = s.row[2].noise = 0;
+        s.row[2].energy[0] = s.row[3].energy[0] + 1e-9;
+        s.row[3].discarded = 1e-15;
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        const int mixed = gap[k] < 1e-9;
+        kl_test_case("a guard %g above", gap[k]);
+        expect_true(o.bar > 1e-10 && o.bar < 1e-8);
+        expect_eq(o.wait, KL_WAIT_NOTHING);
+        expect_eq(o.mixed > 0, mixed);
+        expect_near(o.next, mixed ? 0.5 : gap[k], 1e-15);
+        if (mixed) expect_near(o.distance, 1, 0);
+        else expect_near(o.distance, sqrt(o.bar / fmin(0.05, gap[k])), 1e-12);
+    }
+}
+
 static void test_gap(void **state)
 {
     scene s;
@@ -296,6 +335,50 @@ static void test_whole_state(void **state)
     }
 }
 
+/* Where values are measured, sweeps for the state follow when the energy waits for nothing: two at least,
+   four at most, of two sites and of next to all the states that have weight. */
+static void test_closing(void **state)
+{
+    (void)state;
+    for (int good = 0; good < 2; good++) {
+        kl_dmrg_stop stop = KL_STOP_M_MAX;
+        scene s;
+        open_with(&s, 0.4, 0.5);
+        s.plan.block = 512;
+        for (int k = 0; k < 4; k++) s.row[k].wait = KL_WAIT_TRUNCATION;
+        add(&s, 96, 1, -10, 1e-12, NAN, NAN)->wait = KL_WAIT_TRUNCATION;
+        add(&s, 152, 1, -10 - 1e-10, 1e-13, NAN, NAN)->wait = KL_WAIT_NOTHING;
+        kl_test_case("a state that is %s after two", good ? "good" : "not good");
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+        s.opts.measured = 1;
+        const double before = kl_schedule_outlook(&s.plan, &s.res).distance;
+        for (int k = 0; k < 4 - 2 * good; k++) {
+            expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 0);
+            const kl_stage next = kl_schedule_stage(&s.plan, &s.res);
+            expect_eq(next.m, 2048);
+            expect_eq(next.sites, 2);
+            expect_eq(next.held, 1);
+            expect_true(next.precise && next.noise == 0 && next.discard > 0 && next.discard < 4e-14);
+            expect_near(next.tol, 0.1 * 2e-7 * 0.05, 1e-20); /* of twenty times the accuracy, and the gap */
+            kl_dmrg_row *const row = add(&s, next.m, 1, -10 - 1e-10, good ? 1e-15 : 1e-13, NAN, NAN);
+            row->residual = 1e-9;
+            row->sites = 2;
+        }
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+        expect_eq(stop, KL_STOP_CONVERGED);
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        if (good) expect_near(o.distance, sqrt(20 * 1e-15) + 1e-9 / 0.05, 1e-12);
+        else expect_true(o.distance > 1e-6);
+        expect_true(o.distance < before && o.bar >= 1e-13);
+        s.opts.max_sweep = 6; /* and not more than were allowed */
+        s.res.nrow = 6;
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+        s.opts.max_sweep = 0;
+        s.plan.sector = 2 * KL_CLOSED_MOST;
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+    }
+}
+
 /* A schedule without noise tells no bar of a molecule that began from a determinant. */
 static void test_many_sectors(void **state)
 {
@@ -318,11 +401,13 @@ static void test_many_sectors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_guards),      cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_slope),       cmocka_unit_test(test_waits),
-        cmocka_unit_test(test_whole_bar),   cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_probe),       cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_whole_state), cmocka_unit_test(test_many_sectors),
+        cmocka_unit_test(test_guards),         cmocka_unit_test(test_equal),
+        cmocka_unit_test(test_carried_guards), cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_slope),          cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_whole_bar),      cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_probe),          cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_whole_state),    cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -372,6 +372,52 @@ static void check_operator(kronlat_problem *p, int64_t dimension)
     kronlat_result_destroy(r);
 }
 
+/* The total spin: measured, written and read, with the states of Sz named; the start of a run with Sz. */
+static void test_spin(void **state)
+{
+    (void)state;
+    static char file[] = "/tmp/kronlat-library-XXXXXX";
+    const char *const with[] = {"sites",  "6",   "p",       "U=4", "charge", "N=6",
+                                "charge", "S=1", "threads", "1",   NULL},
+                      *const without[] = {"sites",  "6",      "p",       "U=4", "charge", "N_up=4",
+                                          "charge", "N_dn=2", "threads", "1",   NULL};
+    kronlat_problem *p = problem_of("hubbard", with), *q = problem_of("hubbard", without), *again = NULL;
+    kronlat_result *r = NULL, *back = NULL, *plain = NULL;
+    const char *name;
+    const double *a, *b;
+    int n, dimension;
+    close(mkstemp(file));
+    good(kronlat_problem_charges(p, &n, error)); /* before any run */
+    assert_int_equal(n, 2);
+    good(kronlat_problem_charge(p, 1, &name, NULL, NULL, NULL, error));
+    assert_string_equal(name, "S");
+    good(kronlat_problem_site_dimension(p, 0, &dimension, error));
+    good(kronlat_problem_site_state(p, 0, 1, &name, error));
+    assert_int_equal(dimension, 4);
+    assert_string_equal(name, "up");
+    good(kronlat_dmrg(p, NULL, &r, error));
+    good(kronlat_dmrg(q, r, &plain, error));
+    assert_true(fabs(kronlat_result_energy(r, 0) - kronlat_result_energy(plain, 0)) < 1e-9);
+    bad(kronlat_dmrg(p, plain, &back, error), "holds a state without S");
+    bad(kronlat_ed(p, &back, error), "--charge N_up=4 --charge N_dn=2");
+    good(kronlat_result_save(r, file, error));
+    good(kronlat_problem_create_result(file, &again, error));
+    good(kronlat_result_load(again, file, &back, error));
+    assert_true(kronlat_result_energy(back, 0) == kronlat_result_energy(r, 0));
+    good(kronlat_result_measure(back, "corr(cdag_up,c_up)", error));
+    good(kronlat_result_measure(plain, "corr(cdag_up,c_up)", error));
+    good(kronlat_result_array(back, "correlation/cdag_up,c_up", NULL, NULL, &a, error));
+    good(kronlat_result_array(plain, "correlation/cdag_up,c_up", NULL, NULL, &b, error));
+    for (int i = 0; i < 36; i++) assert_true(fabs(a[i] - b[i]) < 1e-4);
+    unlink(file);
+    kronlat_result_destroy(back);
+    kronlat_result_destroy(plain);
+    kronlat_result_destroy(r);
+    kronlat_problem_destroy(again);
+    kronlat_problem_destroy(q);
+    kronlat_problem_destroy(p);
+}
+
 static void test_operator(void **state)
 {
     (void)state;
@@ -615,10 +661,11 @@ static void test_guest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings), cmocka_unit_test(test_text),    cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_dmrg),     cmocka_unit_test(test_cancel),  cmocka_unit_test(test_files),
-        cmocka_unit_test(test_operator), cmocka_unit_test(test_forms),   cmocka_unit_test(test_integrals),
-        cmocka_unit_test(test_molecule), cmocka_unit_test(test_threads), cmocka_unit_test(test_guest),
+        cmocka_unit_test(test_settings),  cmocka_unit_test(test_text),     cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_dmrg),      cmocka_unit_test(test_cancel),   cmocka_unit_test(test_files),
+        cmocka_unit_test(test_spin),      cmocka_unit_test(test_operator), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_integrals), cmocka_unit_test(test_molecule), cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_guest),
     };
     return cmocka_run_group_tests(tests, make_error, drop_error);
 }

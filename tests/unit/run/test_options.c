@@ -213,7 +213,7 @@ static const struct {
     {"bench offload --elements 3", "--elements: '3' was given; allowed: an integer from 4000 to 4000000000"},
     {"bench compare --csv", "--csv: the value is missing; it takes FILE"},
     {"bench ci --seconds x", "--seconds: 'x'"},
-    {"tune --csv x", "tune: --csv belongs to `kronlat plot'"},
+    {"tune --csv x", "tune: --csv belongs to `kronlat dmrg'"},
     {"tune x", "tune: takes no 'x'"},
 };
 
@@ -272,7 +272,8 @@ static kl_status load(const char *text, const char *typed, kl_options **o, kl_er
     char line[256];
     snprintf(line, sizeof line, "run %s %s", file, typed);
     kl_status st = parse(line, o, err);
-    if (st == KL_OK) st = kl_job_load(file, *o, err);
+    int count;
+    if (st == KL_OK) st = kl_job_load(file, 0, &count, *o, err);
     if (st == KL_OK) st = kl_options_check(*o, err);
     return st;
 }

@@ -1,0 +1,15 @@
+/* Tables of many runs: what a row has of a result, and the file of --csv.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_RUNTABLE_H
+#define KL_RUNTABLE_H
+#include "run/task.h"
+#include "cli/report.h"
+
+/* A row: energies, errors and a value for each --measure that is a number, one for each site or bond (then
+   their mean), or the entropy (of the middle cut). output "" for none. */
+kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char *label, const char *output);
+
+/* Where --csv is given: the file of the rows so far, a line each; the names in their labels are columns. */
+kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, kl_err *err) KL_MUST_CHECK;
+
+#endif

@@ -1,0 +1,307 @@
+/* See series.h. Each run has options, a task and a file of its own, so that its result says all of it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include "cli/series.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "cli/rankscli.h"
+#include "cli/runtable.h"
+#include "config.h"
+#include "run/edresult.h"
+#include "run/optiontable.h"
+#include "run/outputs.h"
+#include "run/runfile.h"
+
+enum {
+    MOST_RUN = 10000,
+};
+
+typedef struct series {
+    kl_options *o;
+    const kl_series_method *method;
+    char *pattern; /* of the names of files; NULL: as --output is not given */
+    char *text; /* "U=0:8:4"; NULL: nothing is swept */
+    char name[96]; /* "U" */
+    int nvalue;
+    double *value;
+    int parameter; /* entry of o->parameter that is swept, -1: the sites */
+    int n;
+    kl_report_item *item; /* [n] */
+    char title[256];
+    int stopped;
+} series;
+
+static int sweeps_sites(const kl_options *o)
+{
+    return o->sweep_parameter != NULL && strncmp(o->sweep_parameter, "sites=", 6) == 0;
+}
+
+int kl_series_is(const kl_options *o)
+{
+    if (o->resume != NULL || o->molecule) return 0;
+    if (sweeps_sites(o) || (o->sweep_parameter != NULL && o->command == KL_CMD_ED)) return 1;
+    return o->sweep_parameter == NULL && o->output != NULL && strchr(o->output, '{') != NULL;
+}
+
+/* ---------------------------------------------------------------- names */
+
+/* The value of a name in "U=4 Sz=0"; its length in *n; NULL: none. */
+static const char *label_value(const char *label, const char *name, size_t length, size_t *n)
+{
+    for (const char *p = label; *p != '\0'; p += strcspn(p, " "), p += *p == ' ') {
+        if (strncmp(p, name, length) != 0 || p[length] != '=') continue;
+        *n = strcspn(p + length + 1, " ");
+        return p + length + 1;
+    }
+    return NULL;
+}
+
+kl_status kl_series_name(const char *pattern, const char *label, char out[1024], kl_err *err)
+{
+    size_t at = 0, n;
+    if (strchr(pattern, '{') == NULL) {
+        const size_t length = strlen(pattern),
+                     cut = length > 3 && strcmp(pattern + length - 3, ".h5") == 0 ? 3 : 0;
+        if (snprintf(out, 1024, "%.*s.%s.h5", (int)(length - cut), pattern, label) >= 1000)
+            return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+        for (char *c = out + length - cut; *c != '\0'; c++) *c = *c == ' ' ? ',' : *c == '/' ? '_' : *c;
+        return KL_OK;
+    }
+    for (const char *p = pattern; *p != '\0'; p++) {
+        const char *const end = *p == '{' ? strchr(p, '}') : NULL;
+        const char *value = p;
+        n = 1;
+        if (end != NULL) {
+            value = label_value(label, p + 1, (size_t)(end - p - 1), &n);
+            if (value == NULL)
+                return kl_fail(err, KL_EINPUT, "--output: nothing is called '%.*s' here; known: %s",
+                               (int)(end - p - 1), p + 1, label);
+        }
+        if (at + n > 1000) return kl_fail(err, KL_EINPUT, "--output: the name is too long");
+        for (size_t k = 0; k < n; k++) out[at++] = (char)(end != NULL && value[k] == '/' ? '_' : value[k]);
+        if (end != NULL) p = end;
+    }
+    out[at] = '\0';
+    return KL_OK;
+}
+
+/* EINPUT where files of several values of `name' would have one name. */
+static kl_status check_pattern(const series *s, const char *name, int64_t nvalue, kl_err *err)
+{
+    char word[128];
+    snprintf(word, sizeof word, "{%.100s}", name);
+    if (s->pattern == NULL || strchr(s->pattern, '{') == NULL || nvalue < 2 ||
+        strstr(s->pattern, word) != NULL)
+        return KL_OK;
+    return kl_fail(err, KL_EINPUT,
+                   "--output %.200s: several values of %s would write the same file; the name needs %s",
+                   s->pattern, name, word);
+}
+
+/* ---------------------------------------------------------------- one run */
+
+/* The run that a file holds, where it is this one, finished or not; else *done NULL. */
+static kl_status find_done(const kl_task *t, const char *path, kl_result **done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *text = NULL;
+    kl_err ignored;
+    *done = NULL;
+    if (path == NULL || access(path, R_OK) != 0) return KL_OK;
+    if (kl_result_read(path, done, &ignored) != KL_OK) return KL_OK; /* it will be replaced */
+    KL_TRY(kl_runfile_options(t->o, t, NULL, &text, err));
+    const int same = strcmp(text, (*done)->options) == 0 && strcmp((*done)->program, KL_VERSION) == 0 &&
+                     kl_edresult_is(*done) == (t->o->command == KL_CMD_ED) &&
+                     kl_result_match(path, *done, t->model, t->lat, t->params, t->dmrg.target, KL_MATCH_RUN,
+                                     &ignored) == KL_OK;
+    if (!same) kl_result_destroy(done);
+out:
+    kl_free(&text);
+    return st;
+}
+
+static kl_status take_path(series *s, kl_task *t, const char *label, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char path[1024];
+    if (s->pattern == NULL) return KL_OK;
+    KL_TRY(kl_series_name(s->pattern, label, path, err));
+    for (int i = 0; i < s->n; i++)
+        if (strcmp(s->item[i].output, path) == 0)
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--output %.200s: the runs %s and %s would write the same file, %.200s",
+                           s->pattern, s->item[i].label, label, path));
+    KL_TRY(kl_outputs_check_one(t->o, path, err));
+    kl_free(&s->o->output);
+    s->o->output = kl_strdup(path);
+    if (s->o->output == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the name of a file"));
+out:
+    return st;
+}
+
+static kl_status add_row(series *s, const kl_task *t, const kl_result *r, const char *label, const char *path,
+                         kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_realloc(&s->item, s->n + 1, KL_MEM_MISC, err));
+    s->item[s->n++] = kl_runtable_item(t, r, label, path);
+    if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(s->o, s->n, s->item, err));
+out:
+    return st;
+}
+
+/* The sector t->target. */
+static kl_status run_one(series *s, kl_task *t, const char *label, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *done = NULL, *r = NULL;
+    char path[1024] = "", note[1200];
+    t->dmrg.target = t->target;
+    KL_TRY(take_path(s, t, label, err));
+    if (t->o->temperatures == NULL) KL_TRY(find_done(t, s->pattern ? s->o->output : NULL, &done, err));
+    if (done != NULL && done->finished) {
+        snprintf(note, sizeof note, "%s: taken from %.1000s, which holds this run", label, s->o->output);
+        if (kl_rankscli_tells()) kl_report_note(note);
+        KL_TRY(add_row(s, t, done, label, s->o->output, err));
+        goto out;
+    }
+    KL_TRY(s->method->go(s->method->self, t, done, label, &r, path, err));
+    if (r->finished) KL_TRY(add_row(s, t, r, label, path, err));
+    else s->stopped = 1;
+out:
+    kl_result_destroy(&done);
+    kl_result_destroy(&r);
+    return st;
+}
+
+/* ---------------------------------------------------------------- all of them */
+
+static kl_status set_value(series *s, int i, kl_err *err)
+{
+    kl_text_list *const list = &s->o->parameter;
+    char text[160];
+    if (s->pattern != NULL) kl_free(&s->o->output);
+    if (s->text == NULL) return KL_OK;
+    if (s->parameter < 0) {
+        const double v = s->value[i];
+        if (!(v >= 1 && v <= 1e6) || v != floor(v))
+            return kl_fail(err, KL_EINPUT, "--sweep-parameter: sites=%.10g is no number of sites", v);
+        s->o->sites = (int64_t)v;
+        return KL_OK;
+    }
+    snprintf(text, sizeof text, "%s=%.17g", s->name, s->value[i]);
+    kl_free(&list->text[s->parameter]);
+    list->text[s->parameter] = kl_strdup(text);
+    return list->text[s->parameter] != NULL ? KL_OK
+                                            : kl_fail(err, KL_ENOMEM, "no memory for --sweep-parameter");
+}
+
+static void mark_given(kl_options *o, const char *name)
+{
+    const kl_option_row *const row = kl_option_find(name, strlen(name), KL_BIT(kl_command_of(o)));
+    if (row != NULL) o->given[row - kl_option_table] = KL_FROM_COMMAND_LINE;
+}
+
+/* What is swept, and where in the options its value stands. */
+static kl_status begin(series *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_options *const o = s->o;
+    s->nvalue = 1;
+    if (o->output != NULL && strcmp(o->output, "none") != 0) { /* each run has a name of its own there */
+        s->pattern = o->output;
+        o->output = NULL;
+    }
+    if (o->sweep_parameter == NULL) return KL_OK;
+    s->parameter = sweeps_sites(o) ? -1 : o->parameter.n;
+    s->text = o->sweep_parameter; /* to each run its value is one that was given */
+    o->sweep_parameter = NULL;
+    snprintf(s->name, sizeof s->name, "%.*s", (int)kl_split_name(s->text), s->text);
+    KL_TRY(kl_options_sweep(s->text, &s->nvalue, &s->value, err));
+    KL_TRY(check_pattern(s, s->name, s->nvalue, err));
+    if (s->parameter < 0) {
+        if (o->sites > 0)
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "--sites and --sweep-parameter %s: one of them says how many sites, not both",
+                           s->text));
+        mark_given(o, "sites");
+        goto out;
+    }
+    KL_TRY(kl_realloc(&o->parameter.text, o->parameter.n + 1, KL_MEM_MISC, err));
+    o->parameter.text[o->parameter.n++] = NULL;
+    mark_given(o, "parameter");
+out:
+    return st;
+}
+
+/* The runs of one value: of the charges that are given, or one for each sector. */
+static kl_status run_value(series *s, int i, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *t = NULL;
+    kl_qn *sector = NULL;
+    int64_t n = 1;
+    char label[128], charges[96], which[64] = "";
+    KL_TRY(set_value(s, i, err));
+    KL_TRY(s->method->open(s->method->self, s->o, &t, err));
+    const int many = t->scanning && s->o->temperatures == NULL,
+              named = many || (s->pattern != NULL && strchr(s->pattern, '{') != NULL);
+    if (many) KL_TRY(kl_task_sectors(t, &n, &sector, err));
+    for (int c = 0; many && c < t->model->ncharge; c++)
+        if (t->scan[c]) KL_TRY(check_pattern(s, t->model->charge[c].name, n, err));
+    if (i == 0)
+        snprintf(s->title, sizeof s->title, "%s%s%s%s, %s", t->model->name, *t->model->variant ? "(" : "",
+                 t->model->variant, *t->model->variant ? ")" : "", s->text != NULL ? s->text : t->lat->spec);
+    if (s->text != NULL) snprintf(which, sizeof which, "%.40s=%.10g", s->name, s->value[i]);
+    if (s->n + n > MOST_RUN) KL_TRY(kl_fail(err, KL_EINPUT, "these are more than %d runs", (int)MOST_RUN));
+    for (int64_t k = 0; k < n && !s->stopped; k++) {
+        if (many) {
+            t->target = sector[k];
+            t->scanning = 0;
+            memset(t->scan, 0, sizeof t->scan);
+        }
+        kl_qn_print(t->model, t->target, charges, sizeof charges);
+        snprintf(label, sizeof label, "%s%s%s", which, which[0] != '\0' && named ? " " : "",
+                 named ? charges : "");
+        KL_TRY(run_one(s, t, label, err));
+        s->stopped |= kl_ranks_any(t->ex, kl_interrupted());
+    }
+out:
+    kl_free(&sector);
+    kl_task_destroy(&t);
+    return st;
+}
+
+static void tell(const series *s, int stopped)
+{
+    if (s->o->json) kl_report_table_json(stdout, s->title, s->n, s->item, 0);
+    else kl_report_table(stdout, s->title, s->n, s->item, 0);
+    fflush(stdout);
+    if (!stopped || !kl_rankscli_tells()) return;
+    kl_report_error(s->pattern != NULL ? "interrupted; the same command goes on with what is left"
+                                       : "interrupted; the runs above are done");
+}
+
+kl_status kl_series_run(kl_options *o, const kl_series_method *method, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    series s = {.o = o, .method = method};
+    KL_TRY(kl_options_check(o, err));
+    KL_TRY(begin(&s, err));
+    for (int i = 0; i < s.nvalue && !s.stopped && st == KL_OK; i++) st = run_value(&s, i, err);
+    if (s.n > 0 || st == KL_OK) tell(&s, s.stopped);
+    *stopped = s.stopped;
+out:
+    kl_free(&s.item);
+    kl_free(&s.value);
+    kl_free(&s.pattern);
+    kl_free(&s.text);
+    return st;
+}

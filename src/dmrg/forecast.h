@@ -1,0 +1,18 @@
+/* What an automatic run still has before it: how many states and how long. A guess from the sweeps made,
+   which decides nothing.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_FORECAST_H
+#define KL_FORECAST_H
+#include "dmrg/dmrg.h"
+
+typedef struct kl_forecast {
+    int sweeps; /* still to be made */
+    double m; /* states that the last of them keeps */
+    double seconds;
+} kl_forecast;
+
+/* From what the energy fell by as m grew, sweep by sweep. wanted: absolute error. 0: three sweeps without
+   noise and of different m are not there yet, or their energies do not settle. */
+int kl_forecast_make(const kl_dmrg_row *row, int nrow, double wanted, kl_forecast *out);
+
+#endif
