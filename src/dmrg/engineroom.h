@@ -21,8 +21,8 @@ kl_status kl_engine_begin_bond(kl_engine *e, kl_err *err) KL_MUST_CHECK;
 /* Room for the vectors of a solve. */
 kl_status kl_engine_begin_solve(kl_engine *e, const kl_eig_opts *o, kl_err *err) KL_MUST_CHECK;
 
-/* Where ranks share work: what the centre does not use lies with all ranks, an equal part with each. One rank alone
-   sees to host_bytes. */
+/* Where ranks share work: what the centre does not use lies with all ranks, an equal part with each. One rank
+   alone sees to host_bytes. */
 kl_status kl_engine_put_away(kl_engine *e, kl_side side, int pos,
                              /* isometry of pos, and the block that it grew from */
                              kl_err *err) KL_MUST_CHECK;
