@@ -194,6 +194,7 @@ typedef struct kl_dmrg_monitor {
     kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
                             int direction, kl_err *err);
     int (*due)(void *self);
+    const struct kl_trunc_watch *truncations; /* NULL, or who is told of each, a probe's apart */
 } kl_dmrg_monitor;
 
 /* Finds the lowest nstate states of terms in sector opts->target. *state: NULL to begin from opts->start or
@@ -219,6 +220,7 @@ typedef struct kl_infinite_row {
     double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
     int lr_too_large; /* 1: l-1-1-r replaced LR, for want of memory */
     int64_t memory_bytes, device_bytes;
+    kl_list_cost list;
 } kl_infinite_row;
 typedef struct kl_infinite_opts {
     int nsite, m;
@@ -259,7 +261,7 @@ typedef struct kl_dmrg_plan {
     int matrix_max; /* rows of the largest density matrix */
     int64_t centre_doubles; /* the operators that one H x reads, */
     int64_t dense_doubles; /* and those of LR, made or not */
-    /* 1: LR is asked for, and l-1-1-r taken, for the device has no room for these */
+    /* 1: LR is asked for, and l-1-1-r taken, since the device has no memory for these */
     int lr_too_large;
     int64_t least_bytes; /* of vectors that must be on the device */
     int64_t room_bytes; /* what the device can give out; 0: not known */
