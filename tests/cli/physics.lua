@@ -1,4 +1,4 @@
--- What a physicist does in a day, from outside: lattices, correlators, scans, figures.
+-- What a physicist does in a day, from outside: lattices, correlators, scans, figures, benchmarks.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 physics.lua PROGRAM; prints TAP.
 local HERE = arg[0]:match "^(.*/)" or ""
@@ -325,6 +325,15 @@ do
     local map = panel(document "plot q.h5", "spectral function")
     ok(map.plane_x and #map.plane_x == 8 and map.plane_x[5] == 1 and map.note == "not computed: q = 5 6",
         "a map in numerical order, its gaps told", map.note)
+    run(("ci %stests/data/h2o-631g-fc.fcidump --space cisd --roots 2 --density -o ci.h5"):format(
+        kit.absolute(HERE):gsub("tests/cli/$", ""):gsub("/%./$", "/")))
+    local molecule = document "plot ci.h5"
+    local states, occupied = panel(molecule, "states by irrep"), panel(molecule, "natural occupations")
+    local electrons = 0
+    for _, x in ipairs(occupied.series[1].y) do electrons = electrons + x end
+    ok(#states.series == 2 and states.series[1].y[1] == 0 and near(electrons, 8, 1e-9)
+        and #panel(molecule, "weight by level").series == 2, "states, weights and occupations of ci",
+        electrons)
     run "ed heisenberg --sites 6 --charge scan --temperatures 1,2 -o t.h5"
     local heat = panel(document "plot t.h5", "heat capacity per site").series[1]
     ok(heat and #heat.x == 2 and heat.error and heat.y[1] > 0, "heat with its errors")
@@ -343,6 +352,17 @@ do
     exact, err = document("ed" .. mixture)
     found, why = document("dmrg" .. mixture .. " --accuracy 1e-9 -o none")
     ok(near(exact.energy, found.energy, 1e-7), "a Bose-Fermi mixture", exact.energy, found.energy, err, why)
+end
+
+-- Benchmarks of small sizes: every time that they tell stands with a check.
+for what, options in pairs {
+    gemm = "",
+    ed = "heisenberg --lattice ring:12 --charge Sz=0 --threads 1 --exact -5.3873909174452",
+    hx = "hubbard --sites 8 -p U=4 --charge N_up=4 --charge N_dn=4 --m 64 --threads 1",
+    dmrg = "heisenberg --sites 16 --charge Sz=0 --accuracy 1e-6 --exact -6.911737145575103",
+} do
+    local status, out, err = run("bench " .. what .. " " .. options)
+    ok(status == 0 and out:find "PASS" and not out:find "FAIL", "bench " .. what, out, err)
 end
 
 kit.finish()
