@@ -289,7 +289,8 @@ typedef struct kronlat_tensors kronlat_tensors;
 
 /* State `state` of a result of DMRG, of norm 1. centre: the position before which the matrices are left
    isometries, sum_s A[s]^T A[s] = 1, and behind which they are right isometries, sum_s A[s] A[s]^T = 1.
-   BAD_INPUT: a result without its state; no such state or position; the total spin is a charge. */
+   With the total spin S it is the component with Sz = S, in states of Sz.
+   BAD_INPUT: a result without its state; no such state or position. */
 kronlat_status kronlat_result_mps(const kronlat_result *result, int state, int centre, kronlat_tensors **out,
                                   kronlat_error *error);
 /* H of the problem, its constant included; charges need not be set. BAD_INPUT: the total spin is a charge. */
@@ -300,9 +301,15 @@ int kronlat_tensors_sites(const kronlat_tensors *tensors);
    kronlat_problem_site_state. -1: no such position. */
 int kronlat_tensors_site(const kronlat_tensors *tensors, int position);
 int kronlat_tensors_dimension(const kronlat_tensors *tensors, int position);
+/* Charges of a sector: those of the problem, or, of a state with the total spin, those of the component that
+   the tensors are of. *name, *numerator, *denominator and *modulus of charge c as kronlat_problem_charge
+   tells them. */
+int kronlat_tensors_charges(const kronlat_tensors *tensors);
+kronlat_status kronlat_tensors_charge(const kronlat_tensors *tensors, int c, const char **name,
+                                      int *numerator, int *denominator, int *modulus, kronlat_error *error);
 /* Sectors of bond 0 to sites; -1: no such bond. */
 int kronlat_tensors_sectors(const kronlat_tensors *tensors, int bond);
-/* charge[charges]: of a sector of a bond, in the unit of kronlat_problem_charge; *dimension: its states.
+/* charge[charges]: of a sector of a bond, in the unit of kronlat_tensors_charge; *dimension: its states.
    Either may be NULL. Sectors come in ascending order of their charges. */
 kronlat_status kronlat_tensors_sector(const kronlat_tensors *tensors, int bond, int sector, int *charge,
                                       int64_t *dimension, kronlat_error *error);

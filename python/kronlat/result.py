@@ -149,7 +149,10 @@ class Result(Mapping[str, np.ndarray]):
         call("result_save", self._c, text(path))
 
     def mps(self, state: int = 0, centre: int = 0) -> MPS:
-        """A state of DMRG as a matrix product state, canonical about position centre."""
+        """A state of DMRG as a matrix product state, canonical about position centre.
+
+        With the total spin S it is the component with Sz = S, in states of Sz.
+        """
         from .tensors import mps_of
 
         return mps_of(self, state, centre)

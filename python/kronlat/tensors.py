@@ -63,9 +63,20 @@ class Chain:
         return [len(names) for names in self.local_states]
 
 
+def _charges(handle: Any) -> tuple[list[str], list[int]]:
+    """Names and moduli (0: none) of the charges of bonds."""
+    modulus, name = ffi.new("int *"), ffi.new("const char **")
+    names, moduli = [], []
+    for c in range(lib.kronlat_tensors_charges(handle)):
+        call("tensors_charge", handle, c, name, ffi.NULL, ffi.NULL, modulus)
+        names.append(ffi.string(name[0]).decode())
+        moduli.append(modulus[0])
+    return names, moduli
+
+
 def _read(handle: Any, problem: Problem) -> dict[str, Any]:
     """The fields of a Chain from kronlat_tensors. Blocks are copies, and outlive the handle."""
-    names, moduli = problem._charges()
+    names, moduli = _charges(handle)
     n = lib.kronlat_tensors_sites(handle)
     charge, dim = ffi.new("int[]", max(len(names), 1)), ffi.new("int64_t *")
     bonds = []

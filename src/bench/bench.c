@@ -410,7 +410,8 @@ kl_status kl_bench_run(kl_options *o, kl_err *err)
     switch (o->command) {
     case KL_CMD_TUNE: return kl_bench_tune(o, err);
     case KL_CMD_BENCH_GEMM: return bench_gemm(err);
-    case KL_CMD_BENCH_GEMV_TRANS: return kl_bench_tall(o, err);
+    case KL_CMD_BENCH_GEMV_TRANS:
+    case KL_CMD_BENCH_GEMV_NORMAL: return kl_bench_tall(o, err);
     case KL_CMD_BENCH_COMPARE: return kl_bench_compare(o, err);
     case KL_CMD_BENCH_DMRG: return o->model ? bench_dmrg_one(o, b->exact, beside, err) : bench_cases(o, err);
     case KL_CMD_BENCH_ED: return kl_bench_ed(o, b->exact, beside, err);

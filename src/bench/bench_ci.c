@@ -29,6 +29,8 @@ typedef struct bench {
     const char *ceiling_name;
     double exact; /* energy; 0: not known */
     const char *beside;
+    int tables;
+    FILE *csv; /* NULL, or the tables for `kronlat plot' */
     double yardstick[KL_SPMV_MAX_VEC + 1]; /* ms of cuSPARSE, by number of vectors; 0: not measured */
 } bench;
 
@@ -334,10 +336,17 @@ out:
 
 /* ---------------------------------------------------------------- the paper's tables */
 
+/* A number of a table, as `kronlat plot' takes them. */
+static void put_number(const bench *b, const char *name, const char *quantity, double value, const char *unit)
+{
+    if (b->csv) fprintf(b->csv, "\"%s\",%s,%.9g,%s\n", name, quantity, value, unit);
+}
+
 /* A row of Tables 3 to 5: what is made and what is printed, and megabytes (MiB, as there) by format, each
    equal to its formula. */
-static kl_status table_memory(int number, const kl_spmat *csr, int nthread, kl_err *err)
+static kl_status table_memory(const bench *b, int number, const kl_spmat *csr, kl_err *err)
 {
+    const int nthread = b->nthread;
     static const kl_spformat formats[] = {KL_SP_CSR, KL_SP_ELL, KL_SP_SELL, KL_SP_HYBRID};
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
@@ -356,6 +365,12 @@ static kl_status table_memory(int number, const kl_spmat *csr, int nthread, kl_e
            : same                         ? "as printed"
                                           : "NOT as printed",
            sparsity[0], sparsity[1], f.sparsity, f.sparsity_reference, f.sparsity_expansion);
+    char name[40];
+    snprintf(name, sizeof name, "matrix %d", number);
+    put_number(b, name, "non-zeros", 1e-6 * (double)f.nnz, "million non-zeros");
+    put_number(b, name, "left tenth of the columns", sparsity[0], "sparsity");
+    put_number(b, name, "the rest", sparsity[1], "sparsity");
+    put_number(b, name, "all", f.sparsity, "sparsity");
     for (size_t k = 0; k < sizeof(formats) / sizeof(*formats); k++) {
         KL_TRY(kl_spmat_convert(
             csr,
@@ -368,6 +383,7 @@ static kl_status table_memory(int number, const kl_spmat *csr, int nthread, kl_e
             &m, err));
         const int64_t bytes = kl_spmat_measured_bytes(m);
         printf(" %s %.2f", kl_spformat_name(formats[k]), (double)bytes / 1048576);
+        put_number(b, name, kl_spformat_name(formats[k]), (double)bytes / 1048576, "MiB");
         if (bytes != kl_spmat_formula_bytes(m))
             KL_TRY(kl_fail(err, KL_EBROKEN, "%s takes %lld bytes; its formula says %lld",
                            kl_spformat_name(formats[k]), (long long)bytes,
@@ -383,22 +399,23 @@ out:
 enum { NWAY = 6 };
 
 /* A row of Tables 9 and 10 in ms: cuSPARSE, CSR5, Alg. 7 with blocks of 16 and 32 threads, section 4.2, and
-   what is taken here; Tables 6 to 8 are the three in the middle. */
-static kl_status table_speed(bench *b, int number, const kl_spmat *csr, double sum[NWAY], kl_err *err)
+   what is taken here; Tables 6 to 8 are the three in the middle. boundary: of the hybrid format; 0: it is
+   chosen. */
+static kl_status table_speed(bench *b, const char *name, const kl_spmat *csr, int64_t boundary,
+                             double sum[NWAY], kl_err *err)
 {
+    static const char *const quantity[NWAY] = {"cuSPARSE",     "CSR5, our writing", "blocks of 16",
+                                               "blocks of 32", "blocks of 64",      "this program"};
     kl_status st = KL_OK;
     kl_spmat *m = NULL;
     kl_spmv *s = NULL;
     trial t = {0};
     double ms[NWAY], worst, most = 0;
     KL_TRY(trial_make(b, csr, 1, &t, err));
-    KL_TRY(
-        kl_spmat_convert(csr,
-                         &(kl_spopts){.format = KL_SP_HYBRID,
-                                      .index_bytes = 4,
-                                      .boundary = csr->nrow == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60,
-                                      .nthread = b->nthread},
-                         &m, err));
+    KL_TRY(kl_spmat_convert(
+        csr,
+        &(kl_spopts){.format = KL_SP_HYBRID, .index_bytes = 4, .boundary = boundary, .nthread = b->nthread},
+        &m, err));
     const struct {
         const kl_spmat *m;
         kl_spway way;
@@ -416,8 +433,10 @@ static kl_status table_speed(bench *b, int number, const kl_spmat *csr, double s
         most = fmax(most, worst);
     }
     st = KL_OK;
-    printf("%2d | resid %.0e PASS |", number, most);
+    printf("%s | resid %.0e PASS |", name, most);
     for (int k = 0; k < NWAY; k++) printf(ms[k] < 0 ? "         -" : " %9.4f", ms[k]);
+    for (int k = 0; k < NWAY; k++)
+        if (ms[k] >= 0) put_number(b, name, quantity[k], ms[k], "ms");
     if (ms[0] > 0) printf(" | %.2f x cuSPARSE", ms[0] / ms[NWAY - 1]);
     putchar('\n');
     fflush(stdout);
@@ -445,8 +464,12 @@ static kl_status bench_tables(bench *b, int64_t rows, kl_err *err)
     for (int number = 1; number <= KL_CIMATRIX_COUNT; number++) {
         KL_TRY(kl_cimatrix_create(rows, number, b->nthread, &csr, err));
         /* of the others times only are printed */
-        if (number == 1 || rows == KL_CIMATRIX_SMALL) KL_TRY(table_memory(number, csr, b->nthread, err));
-        if (device) KL_TRY(table_speed(b, number, csr, sum, err));
+        if (number == 1 || rows == KL_CIMATRIX_SMALL) KL_TRY(table_memory(b, number, csr, err));
+        char name[40];
+        snprintf(name, sizeof name, "matrix %d", number);
+        if (device)
+            KL_TRY(
+                table_speed(b, name, csr, rows == KL_CIMATRIX_SMALL ? KL_CIMATRIX_BOUNDARY : 60, sum, err));
         kl_spmat_destroy(&csr);
     }
     if (device) {
@@ -467,13 +490,27 @@ typedef struct molecule {
     double seconds, cpu; /* that products took meanwhile */
 } molecule;
 
+/* A real matrix in the tables. */
+static kl_status real_row(bench *b, const char *name, const kl_spmat *csr, kl_err *err)
+{
+    kl_spmat_facts f;
+    double sum[NWAY];
+    kl_spmat_look(csr, 0, &f);
+    for (int k = 0; k < NWAY; k++) sum[k] = 0;
+    printf("%s: %lld rows, %lld non-zeros, longest row %lld, sparsity %.6f\n", name, (long long)csr->nrow,
+           (long long)csr->nnz, (long long)csr->longest, f.sparsity);
+    put_number(b, name, "non-zeros", 1e-6 * (double)csr->nnz, "million non-zeros");
+    put_number(b, name, "all", f.sparsity, "sparsity");
+    return b->ex->space == KL_SPACE_DEVICE ? table_speed(b, name, csr, 0, sum, err) : KL_OK;
+}
+
 static kl_status on_matrix(void *self, int irrep, const kl_spmat *csr, kl_err *err)
 {
     molecule *const m = self;
     char name[400];
     const double start = kl_clock(), cpu = kl_prof_cpu_seconds();
     snprintf(name, sizeof(name), "%s, irrep %d", m->name, irrep + 1);
-    const kl_status st = bench_matrix(m->b, name, csr, err);
+    const kl_status st = m->b->tables ? real_row(m->b, name, csr, err) : bench_matrix(m->b, name, csr, err);
     m->seconds += kl_clock() - start;
     m->cpu += kl_prof_cpu_seconds() - cpu;
     return st;
@@ -555,7 +592,9 @@ static kl_status bench_molecule(bench *b, const kl_options *o, kl_err *err)
                      .max_basis = (int)o->basis};
     KL_TRY(kl_ci_parse_space(o->space != NULL ? o->space : "cisd", &ci, err));
     KL_TRY(kl_fcidump_read(o->file, &f, err));
-    snprintf(m.name, sizeof(m.name), "%.150s %.100s", o->file, o->space != NULL ? o->space : "cisd");
+    const char *const slash = strrchr(o->file, '/');
+    snprintf(m.name, sizeof(m.name), "%.150s %.100s", slash ? slash + 1 : o->file,
+             o->space != NULL ? o->space : "cisd");
     if (ci.full) {
         ci.store = KL_CI_DIRECT;
         KL_TRY(one_run(&m, "without a matrix", f, &ci, NULL, err));
@@ -578,7 +617,10 @@ kl_status kl_bench_ci(kl_options *o, kl_err *err)
     const int have_file = o->file != NULL;
     const int64_t rows = asked->rows > 0 ? asked->rows : KL_CIMATRIX_SMALL;
     const int number = asked->number > 0 ? (int)asked->number : 1;
-    bench b = {.seconds = kl_options_typed(o, (const char *const[]){"seconds", NULL}) ? asked->seconds : 0.3,
+    if (asked->csv && !asked->tables)
+        return kl_fail(err, KL_EINPUT, "--csv: the tables are written; add --tables");
+    bench b = {.tables = asked->tables,
+               .seconds = kl_options_typed(o, (const char *const[]){"seconds", NULL}) ? asked->seconds : 0.3,
                .exact = asked->exact,
                .beside = asked->beside.n > 0 ? asked->beside.text[0] : NULL};
     kl_spmat *csr = NULL;
@@ -587,8 +629,15 @@ kl_status kl_bench_ci(kl_options *o, kl_err *err)
     b.nthread = b.ex->nthread;
     KL_TRY(measure_ceiling(&b, err));
     const size_t length = have_file ? strlen(o->file) : 0;
-    if (asked->tables) KL_TRY(bench_tables(&b, rows, err));
-    else if (!have_file) {
+    if (asked->csv) {
+        b.csv = fopen(asked->csv, "w");
+        if (!b.csv) KL_TRY(kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", asked->csv));
+        fprintf(b.csv, "case,quantity,value,unit\n");
+    }
+    if (asked->tables) {
+        KL_TRY(bench_tables(&b, rows, err));
+        if (have_file) KL_TRY(bench_molecule(&b, o, err));
+    } else if (!have_file) {
         KL_TRY(kl_cimatrix_create(rows, number, b.nthread, &csr, err));
         KL_TRY(bench_matrix(&b, "like mahmoud2018", csr, err));
     } else if (length > 4 && strcmp(o->file + length - 4, ".mtx") == 0) {
@@ -596,6 +645,8 @@ kl_status kl_bench_ci(kl_options *o, kl_err *err)
         KL_TRY(bench_matrix(&b, o->file, csr, err));
     } else KL_TRY(bench_molecule(&b, o, err));
 out:
+    if (b.csv && fclose(b.csv) != 0 && st == KL_OK)
+        st = kl_fail(err, KL_EIO, "--csv: '%s' cannot be written", asked->csv);
     kl_spmat_destroy(&csr);
     kl_exec_close(&b.ex);
     return st;

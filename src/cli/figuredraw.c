@@ -106,7 +106,8 @@ static void ranges(FILE *to, const kl_panel *p)
     }
 }
 
-static void stroke(FILE *to, int panel, int s, const kl_series *c, const char *pen)
+/* again: of a colour that stands for another series already, told apart by dots */
+static void stroke(FILE *to, int panel, int s, const kl_series *c, const char *pen, int again)
 {
     const char *const style =
         c->stroke == KL_STROKE_POINTS && c->error != NULL ? "yerrorbars pointtype 7 pointsize 0.5"
@@ -120,8 +121,10 @@ static void stroke(FILE *to, int panel, int s, const kl_series *c, const char *p
                 "solid "
                 "0.25 noborder notitle, ",
                 panel, s, pen);
-    fprintf(to, "$p%d_%d using %s with %s linecolor rgb '%s' ", panel, s,
-            c->stroke == KL_STROKE_POINTS && c->error != NULL ? "1:2:3" : "1:2", style, pen);
+    const int line = c->stroke != KL_STROKE_POINTS && c->stroke != KL_STROKE_FIT;
+    fprintf(to, "$p%d_%d using %s with %s%s linecolor rgb '%s' ", panel, s,
+            c->stroke == KL_STROKE_POINTS && c->error != NULL ? "1:2:3" : "1:2", style,
+            again && line ? " dashtype 3" : "", pen);
     if (c->name[0] == '\0') fprintf(to, "notitle");
     else {
         fprintf(to, "title ");
@@ -143,10 +146,10 @@ static void draw_curves(FILE *to, int panel, const kl_panel *p)
     for (int s = 0; s < p->nseries; s++) {
         const kl_series *const c = &p->series[s];
         /* a fit has the colour of what it fits */
-        const char *const ink = colour[(c->stroke == KL_STROKE_FIT && pen > 0 ? pen - 1 : pen++) % NCOLOUR];
+        const int at = c->stroke == KL_STROKE_FIT && pen > 0 ? pen - 1 : pen++;
         if (!is_drawable(p, c)) continue;
         fprintf(to, "%s", drawn++ ? ", " : "");
-        stroke(to, panel, s, c, ink);
+        stroke(to, panel, s, c, colour[at % NCOLOUR], at >= NCOLOUR);
     }
     fprintf(to, "%s\n", drawn ? "" : "[0:1] -2 notitle");
 }
@@ -182,6 +185,16 @@ static void draw_plane(FILE *to, int panel, const kl_panel *p, int dark)
     fprintf(to, "\nset size noratio\nunset colorbox\n");
 }
 
+/* Of axes: a map takes them away, and they come back black. */
+static void put_ink(FILE *to, int dark)
+{
+    const char *const ink = dark ? "#e6e6e6" : "#202020";
+    fprintf(to,
+            "set border linecolor rgb '%s'\nset xtics textcolor rgb '%s'\nset ytics textcolor rgb '%s'\n"
+            "set grid linecolor rgb '%s'\n",
+            ink, ink, ink, dark ? "#404048" : "#dddddd");
+}
+
 static void write_script(FILE *to, const void *self, const char *terminal)
 {
     const page *const g = self;
@@ -191,13 +204,13 @@ static void write_script(FILE *to, const void *self, const char *terminal)
     const char *const ink = g->look.dark ? "#e6e6e6" : "#202020";
     for (int k = 0; k < f->npanel; k++) put_data(to, k, &f->panel[k]);
     kl_plot_sheet(to, terminal, WIDE * columns, HIGH * rows + 50, g->look.dark);
+    put_ink(to, g->look.dark);
     fprintf(to,
-            "set border linecolor rgb '%s'\nset xtics textcolor rgb '%s'\nset ytics textcolor rgb '%s'\n"
             "set cbtics textcolor rgb '%s'\nset title textcolor rgb '%s' font ',11'\nset xlabel textcolor "
             "rgb '%s'\n"
-            "set ylabel textcolor rgb '%s'\nset key textcolor rgb '%s'\nset grid linecolor rgb '%s'\n"
+            "set ylabel textcolor rgb '%s'\nset key textcolor rgb '%s'\n"
             "set multiplot layout %d,%d title ",
-            ink, ink, ink, ink, ink, ink, ink, ink, g->look.dark ? "#404048" : "#dddddd", rows, columns);
+            ink, ink, ink, ink, ink, rows, columns);
     kl_plot_quote(to, f->title);
     fprintf(to, " textcolor rgb '%s' font ',10'\n", ink);
     for (int k = 0; k < f->npanel; k++) {
@@ -205,8 +218,6 @@ static void write_script(FILE *to, const void *self, const char *terminal)
         label(to, "title", p->title);
         label(to, "ylabel", p->y);
         /* the note stands below the axis, where no curve is */
-        char below[400];
-        snprintf(below, sizeof below, "%s%s%s", p->x, p->note[0] != '\0' ? "\n" : "", p->note);
         fprintf(to, "set xlabel ");
         kl_plot_quote(to, p->x);
         if (p->note[0] != '\0') {
@@ -214,6 +225,7 @@ static void write_script(FILE *to, const void *self, const char *terminal)
             kl_plot_quote(to, p->note);
         }
         fprintf(to, "\n");
+        put_ink(to, g->look.dark);
         if (p->kind == KL_PANEL_CURVES) draw_curves(to, k, p);
         else if (p->kind == KL_PANEL_PLANE) draw_plane(to, k, p, g->look.dark);
         else kl_plotmap_values(to, p->g, p->nsite, p->xy, p->site, p->bond, g->look.dark);

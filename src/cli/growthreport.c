@@ -202,6 +202,17 @@ void kl_report_infinite_json(FILE *to, const kl_report_head *head, int n, const 
         kl_json_bool(&j, "lr_did_not_fit", r->lr_too_large);
         kl_json_int(&j, "memory_bytes", r->memory_bytes);
         kl_json_int(&j, "device_bytes", r->device_bytes);
+        kl_json_open(&j, "list", '{');
+        kl_json_int(&j, "operator_bytes", r->list.operator_bytes);
+        kl_json_int(&j, "vector_bytes", r->list.vector_bytes);
+        kl_json_int(&j, "all_work_bytes", r->list.all_work_bytes);
+        kl_json_int(&j, "one_work_bytes", r->list.one_work_bytes);
+        kl_json_int(&j, "run_bytes", r->list.run_bytes);
+        kl_json_int(&j, "moved_bytes", r->list.moved_bytes);
+        kl_json_int(&j, "basis_bytes", r->list.basis_bytes);
+        kl_json_int(&j, "free_bytes", r->list.free_bytes);
+        kl_json_real(&j, "device_share", r->list.share);
+        kl_json_close(&j, '}');
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');

@@ -134,6 +134,7 @@ static kl_status entropies(const kl_result *r, kl_figure *f, kl_err *err)
     const double *const e = kl_panels_entropy(r);
     const int line = kl_panels_line(r), n = r->nsite - 1;
     double c, error;
+    int marginal;
     if (e == NULL || n < 1) return KL_OK;
     KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, "entanglement entropy", &p, err));
     snprintf(p->x, sizeof p->x, "sites before the cut");
@@ -146,9 +147,11 @@ static kl_status entropies(const kl_result *r, kl_figure *f, kl_err *err)
     if (line == 0) return KL_OK;
     KL_TRY(kl_panel_add(p, "", KL_STROKE_FIT, n, 0, &fit, err));
     memcpy(fit->x, p->series[0].x, sizeof(double) * (size_t)n);
-    if (kl_fit_charge(r->nsite, line == 2, e, &c, &error, fit->y) && c > 0.1 && error < 0.25 * c)
+    if (kl_fit_charge(r->nsite, line == 2, e, &c, &error, &marginal, fit->y) && c > 0.1 && error < 0.25 * c)
         snprintf(p->note, sizeof p->note, "central charge c = %.4f ± %.4f (%s)", c, error,
-                 line == 2 ? "closed" : "open ends");
+                 line == 2  ? "closed"
+                 : marginal ? "open ends, with logarithms"
+                            : "open ends");
     else {
         for (int i = 0; i < n; i++) fit->y[i] = NAN;
         if (n >= 12)

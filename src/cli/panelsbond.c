@@ -109,8 +109,7 @@ static kl_status decay(const kl_result *r, const kl_measured *m, int n, const in
         fit->x[k] = distance[k];
         fit->y[k] = exp(d.power_log - d.power * log(distance[k]));
     }
-    snprintf(p->note, sizeof p->note,
-             "power law: exponent %.3f ± %.3f; exponential: length %.3g ± %.2g; better: %s", d.power,
+    snprintf(p->note, sizeof p->note, "exponent %.2f ± %.2f, or length %.2g ± %.1g; better: %s", d.power,
              d.power_error, d.length, d.length_error, d.power_rms < d.length_rms ? "power" : "exponential");
 out:
     return st;

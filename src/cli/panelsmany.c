@@ -296,15 +296,37 @@ out:
     return st;
 }
 
-kl_status kl_panels_many(int n, kl_result *const *r, const char *const *path, kl_figure *f, kl_err *err)
+/* 1: by size and the parameter that differs, result i belongs behind k. */
+static int is_behind(const many *all, int i, int k)
+{
+    const kl_result *const a = all->r[i], *const b = all->r[k];
+    if (a->nsite != b->nsite) return a->nsite > b->nsite;
+    return all->param >= 0 && scalar(a, all->param) > scalar(b, all->param);
+}
+
+kl_status kl_panels_many(int n, kl_result *const *given, const char *const *given_path, kl_figure *f,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_result *r[MOST_RESULT];
+    const char *path[MOST_RESULT];
     many all = {n, r, path, -1, 0};
     point v[MOST_RESULT];
     if (n > MOST_RESULT)
         return kl_fail(err, KL_EINPUT, "plot: %d results are given; allowed: %d in one picture", n,
                        MOST_RESULT);
+    memcpy(r, given, sizeof *r * (size_t)n);
+    memcpy(path, given_path, sizeof *path * (size_t)n);
     compare(&all);
+    for (int i = 1; i < n; i++) /* else as they were given */
+        for (int k = i; k > 0 && is_behind(&all, k - 1, k); k--) {
+            kl_result *const one = r[k];
+            const char *const name = path[k];
+            r[k] = r[k - 1];
+            path[k] = path[k - 1];
+            r[k - 1] = one;
+            path[k - 1] = name;
+        }
     snprintf(f->title, sizeof f->title, "%.100s, %d results", r[0]->model, n);
     for (int i = 1; i < n; i++)
         if (strcmp(r[i]->model, r[0]->model) != 0) snprintf(f->title, sizeof f->title, "%d results", n);

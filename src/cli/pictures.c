@@ -123,9 +123,15 @@ static void write_growth(FILE *to, const growth_picture *s)
     for (int i = 0; i < s->n; i++) {
         const kl_infinite_row *const r = &s->row[i];
         const double apply = r->seconds_part[KL_PART_APPLY];
-        fprintf(to, "%d %d %.9g %lld %lld %.9g %.9g %.9g %lld %.9g\n", i + 1, r->m, r->dim_all,
+        fprintf(to, "%d %d %.9g %lld %lld %.9g %.9g %.9g %lld %.9g", i + 1, r->m, r->dim_all,
                 (long long)r->dim, (long long)r->sector_max, r->seconds, r->seconds_part[KL_PART_SOLVE],
                 apply, (long long)r->matrix_max, apply > 0 && r->flop > 0 ? 1e-9 * r->flop / apply : NAN);
+        const kl_list_cost *const c = &r->list;
+        const double always = (double)(c->operator_bytes + c->vector_bytes);
+        fprintf(to, " %.9g %.9g %.9g %.9g %.9g %.9g\n", 1e-6 * (always + (double)c->all_work_bytes),
+                1e-6 * (always + (double)c->one_work_bytes), 1e-6 * (always + (double)c->run_bytes),
+                1e-6 * (double)c->basis_bytes, c->free_bytes > 0 ? 1e-6 * (double)c->free_bytes : NAN,
+                100 * c->share);
         for (int k = 0; k < KL_NLINE; k++) line[k] += r->seconds_line[k];
         for (int k = 0; k < KL_NPART; k++) part[k] += r->seconds_part[k];
         all += r->seconds;
@@ -147,12 +153,29 @@ static void write_growth(FILE *to, const growth_picture *s)
             n + 4, all - known);
 }
 
+static void draw_memory(FILE *to, const growth_picture *s)
+{
+    int device = 0;
+    for (int i = 0; i < s->n; i++) device |= s->row[i].list.free_bytes > 0;
+    fprintf(to,
+            "set title 'memory of H_{SB} V and of V (Figs. 5, 12)'\nset ylabel 'MB'\n"
+            "plot $row using 1:11 with linespoints pointtype 6 title '4Streams', $row using 1:12 with "
+            "linespoints pointtype 7 title 'NoStreams', $row using 1:13 with linespoints pointtype 9 title "
+            "'as it is run', $row using 1:14 with linespoints pointtype 5 title 'V and H V'%s\n",
+            device ? ", $row using 1:15 with linespoints pointtype 3 title 'free before V'" : "");
+    fprintf(to, "set title 'rate of H_{SB} V, share of the device (Figs. 16 to 19)'\n"
+                "set ylabel 'GFLOP/s'; set ytics nomirror; set y2label 'share of the device, %%'\n"
+                "set y2range [0:105]; set y2tics 0,20; set boxwidth 0.6; set style fill solid 0.3 noborder\n"
+                "plot $row using 1:16 axes x1y2 with boxes linecolor rgb '#3b528b' title 'share', $row using "
+                "1:10 with linespoints pointtype 7 linecolor rgb '#21918c' title 'GFLOP/s'\n");
+}
+
 static void draw_growth(FILE *to, const void *self, const char *terminal)
 {
     const growth_picture *const s = self;
     write_growth(to, s);
-    kl_plot_page(to, terminal, 1040, 820);
-    fprintf(to, "set termoption enhanced\nset multiplot layout 2,2 title ");
+    kl_plot_page(to, terminal, 1040, 1220);
+    fprintf(to, "set termoption enhanced\nset multiplot layout 3,2 title ");
     titled(to, s->head, "");
     fprintf(to,
             "\nset grid\nset key bottom right samplen 2\nset xlabel 'iteration'; set xtics 1\nset xrange "
@@ -167,7 +190,10 @@ static void draw_growth(FILE *to, const void *self, const char *terminal)
                 "plot $row using 1:6 with linespoints pointtype 6 title 'iteration', $row using 1:7 with "
                 "linespoints pointtype 7 title 'Davidson', $row using 1:8 with linespoints pointtype 9 title "
                 "'H_{SB} V'\n");
+    draw_memory(to, s);
     fprintf(to,
+            "unset y2tics; unset y2label; set ytics mirror; set logscale y; set yrange [*:*]; set format y "
+            "'10^{%%L}'\n"
             "set title 'rate of H_{SB} V (Figs. 14, 15)'\nset ylabel 'GFLOP/s'; set xlabel 'largest matrix'\n"
             "set xrange [*:*]; set xtics autofreq; set logscale x; unset key\n"
             "plot $row using 9:10 with points pointtype 7 notitle\n");

@@ -89,7 +89,7 @@ kl_status kl_plotcli_run(const kl_options *o, kl_err *err)
     if (!kl_plottable_is(o->file)) return of_results(o, path, err);
     if (o->more.n > 0 || o->csv != NULL || o->json)
         return kl_fail(err, KL_EINPUT, "plot: %.200s is a table, which is drawn by itself", o->file);
-    KL_TRY(kl_plottable_run(o->file, path, err));
+    KL_TRY(kl_plottable_run(o->file, o->columns > 0 ? (int)o->columns : 2, path, err));
     printf("%s\n", path);
 out:
     return st;

@@ -4,6 +4,7 @@
 #include "base/infile.h"
 #include "base/mem.h"
 #include "cli/plot.h"
+#include "cli/plotsweep.h"
 
 #include <math.h>
 #include <string.h>
@@ -212,7 +213,7 @@ static void write_script(FILE *to, const void *self, const char *terminal)
     kl_plot_page(to, terminal, width, height);
     const double begin = (double)left / width, end = 1 - (double)right / width;
     fprintf(to,
-            "set grid\nset key at screen %g, graph 1 left top Left reverse\nset multiplot\n"
+            "set grid\nset key at screen %g, graph 1 left top Left reverse samplen 1\nset multiplot\n"
             "set lmargin at screen %g\nset rmargin at screen %g\n",
             end + 10.0 / width, begin, end);
     for (int u = t->name[UNIT].n - 1; u >= 0; u--) {
@@ -230,17 +231,24 @@ int kl_plottable_is(const char *path)
     return n > 4 && strcmp(path + n - 4, ".csv") == 0;
 }
 
-kl_status kl_plottable_run(const char *path, const char *output, kl_err *err)
+kl_status kl_plottable_run(const char *path, int columns, const char *output, kl_err *err)
 {
     kl_status st = KL_OK;
     table t = {.nrow = 0};
+    kl_figure f = {.npanel = 0};
     char *text = NULL;
     int64_t n;
     KL_TRY(kl_infile_read(path, MOST_BYTES, &text, &n, err));
     if ((int64_t)strlen(text) != n) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds a zero byte", path));
+    if (kl_plotsweep_is(text)) {
+        KL_TRY(kl_plotsweep_figure(text, path, &f, err));
+        st = kl_figure_draw(&f, (kl_figure_look){columns, 0}, output, err);
+        goto out;
+    }
     KL_TRY(read_table(&t, path, text, err));
     KL_TRY(kl_plot_run(write_script, &t, "--output", output, err));
 out:
+    kl_figure_clear(&f);
     kl_free(&t.row);
     kl_free(&text);
     return st;

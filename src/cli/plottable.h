@@ -8,7 +8,7 @@
 /* 1: the name ends as that of such a table. */
 int kl_plottable_is(const char *path);
 /* A panel for each unit: a line for each case, a mark for each quantity. Rows without a unit are not drawn.
-   output: as of kl_plot_run. */
-kl_status kl_plottable_run(const char *path, const char *output, kl_err *err) KL_MUST_CHECK;
+   A table of plotsweep.h: its curves, `columns' panels side by side. output: as of kl_plot_run. */
+kl_status kl_plottable_run(const char *path, int columns, const char *output, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -217,6 +217,7 @@ typedef struct kl_infinite_row {
     double seconds_line[KL_NLINE]; /* ORDER KL_LINE, all inside SOLVE */
     int lr_too_large; /* 1: l-1-1-r replaced LR, for want of memory */
     int64_t memory_bytes, device_bytes;
+    kl_list_cost list;
 } kl_infinite_row;
 typedef struct kl_infinite_opts {
     int nsite, m;

@@ -502,6 +502,32 @@ out:
     return st;
 }
 
+/* dense: as of operators_of_product. */
+static void count_memory(kl_engine *e, const kl_bigop *const of[2], kl_bigop *const dense[2],
+                         const kl_batch *b, const kl_eig_opts *opts)
+{
+    kl_exec *const ex = e->ex;
+    kl_batch_plan plan = {.share = 0};
+    const int64_t room = ex->vt.room(ex);
+    double work = 0;
+    int64_t operators = 0;
+    for (int i = 0; i < 2; i++)
+        operators += dense[i] ? kl_bigop_dense_doubles(of[i]) : of[i]->block->ndata + of[i]->npack;
+    for (int i = 0; i < b->ngroup; i++) work += (double)b->group[i].nwork;
+    ex->vt.batch_explain(ex, b, &plan);
+    e->list = (kl_list_cost){.operator_bytes = 8 * operators,
+                             .vector_bytes = 8 * (b->nx + b->ny),
+                             .all_work_bytes = 8 * (int64_t)work,
+                             .one_work_bytes = 8 * b->nwork,
+                             .run_bytes = plan.work_bytes + plan.list_bytes,
+                             .moved_bytes = plan.moved_bytes,
+                             .basis_bytes = 8 * e->layout.n * kl_davidson_columns(opts, e->layout.n),
+                             .free_bytes = ex->space == KL_SPACE_DEVICE && room < INT64_MAX ? room : 0,
+                             .share = ex->space != KL_SPACE_DEVICE ? 0
+                                      : plan.share > 0             ? plan.share
+                                                                   : 1};
+}
+
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats,
                           kl_err *err)
 {
@@ -527,6 +553,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
         .seed = e->seed,
         .trust_start = o->trust_start,
         .lines = o->lines};
+    if (o->lines) count_memory(e, of, dense, &s->batch, &opts);
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate,
                      (long long)e->layout.n);

@@ -38,6 +38,7 @@ typedef struct kl_engine {
     kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
     struct kl_onesite *one; /* NULL, or what became of one of the centre's sites: see onesite.h */
     double seconds[KL_NPART], seconds_line[KL_NLINE];
+    kl_list_cost list; /* of the last centre whose lines were counted */
     double flop;
     int full; /* as kl_trunc_opts.full, for bases that are made up */
     int64_t nlr_too_large; /* centres where l-1-1-r replaced LR, for want of memory */

@@ -164,7 +164,8 @@ kl_status kl_dmrg_infinite(const kl_infinite_opts *o, kl_exec *ex, kl_infinite_r
                                  .nsector = e->layout.npair,
                                  .napply = stats.napply,
                                  .energy = (energy + terms->constant) * unit,
-                                 .flop = e->flop};
+                                 .flop = e->flop,
+                                 .list = e->list};
         row->dim_all = (double)(e->left_block[l]->basis.total * terms->type[l]->dim) *
                        (double)(e->right_block[l + 2]->basis.total * terms->type[l + 1]->dim);
         /* both bases from the one wavefunction */

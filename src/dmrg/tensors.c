@@ -37,10 +37,9 @@ static kl_status create(const kl_model *model, int nsite, const kl_site_type *co
     kl_status st = KL_OK;
     kl_tensors *t = NULL;
     if (kl_model_spin(model) >= 0)
-        return kl_fail(
-            err, KL_EINPUT,
-            "tensors: the total spin is a charge of this problem; a run with Sz, or N_up and N_dn, "
-            "that starts from its result has them");
+        return kl_fail(err, KL_EINPUT,
+                       "tensors: the total spin is a charge; H has those of this problem with Sz, or N_up "
+                       "and N_dn, in its place");
     KL_TRY(kl_alloc(&t, 1, KL_MEM_STATE, err));
     t->model = model;
     t->nsite = nsite;

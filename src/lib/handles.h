@@ -116,6 +116,9 @@ kl_status kl_problem_new_scene(const kronlat_problem *p, kl_command command, kl_
 /* Model, lattice and terms alone, whatever is still missing for a run. */
 kl_status kl_problem_system(kronlat_problem *p, kl_task **t, kl_err *err) KL_MUST_CHECK;
 /* Options of a command as they are set. */
+/* What kronlat_problem_charge tells, of any model. */
+kl_status kl_tell_charge(const kl_model *m, int c, const char **name, int *numerator, int *denominator,
+                         int *modulus, kl_err *err) KL_MUST_CHECK;
 kl_status kl_problem_options(const kronlat_problem *p, kl_command command, kl_options **out,
                              kl_err *err) KL_MUST_CHECK;
 /* Who is told: the callbacks of p. */

@@ -564,6 +564,19 @@ kronlat_status kronlat_problem_charges(kronlat_problem *problem, int *ncharge, k
     return kl_visit_end(v, st, &err, error);
 }
 
+kl_status kl_tell_charge(const kl_model *m, int c, const char **name, int *numerator, int *denominator,
+                         int *modulus, kl_err *err)
+{
+    if (c < 0 || c >= m->ncharge)
+        return kl_fail(err, KL_EINPUT, "there is no charge %d; the model has %d", c, m->ncharge);
+    const kl_charge *const q = &m->charge[c];
+    if (name != NULL) *name = q->name;
+    if (numerator != NULL) *numerator = q->unit_num;
+    if (denominator != NULL) *denominator = q->unit_den;
+    if (modulus != NULL) *modulus = q->modulus;
+    return KL_OK;
+}
+
 kronlat_status kronlat_problem_charge(kronlat_problem *problem, int c, const char **name, int *numerator,
                                       int *denominator, int *modulus, kronlat_error *error)
 {
@@ -571,15 +584,7 @@ kronlat_status kronlat_problem_charge(kronlat_problem *problem, int c, const cha
     kl_task *t;
     const kl_visit v = kl_visit_begin(problem);
     kl_status st = find_system(problem, 0, &t, NULL, &err);
-    if (st == KL_OK && (c < 0 || c >= t->model->ncharge))
-        st = kl_fail(&err, KL_EINPUT, "there is no charge %d; the model has %d", c, t->model->ncharge);
-    if (st == KL_OK) {
-        const kl_charge *const q = &t->model->charge[c];
-        if (name != NULL) *name = q->name;
-        if (numerator != NULL) *numerator = q->unit_num;
-        if (denominator != NULL) *denominator = q->unit_den;
-        if (modulus != NULL) *modulus = q->modulus;
-    }
+    if (st == KL_OK) st = kl_tell_charge(t->model, c, name, numerator, denominator, modulus, &err);
     return kl_visit_end(v, st, &err, error);
 }
 

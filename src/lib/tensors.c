@@ -3,6 +3,7 @@
 #include "lib/handles.h"
 
 #include "base/mem.h"
+#include "dmrg/components.h"
 #include "dmrg/tensors.h"
 
 struct kronlat_tensors {
@@ -34,19 +35,25 @@ static kl_status mps(const kronlat_result *r, int state, int centre, kronlat_ten
 {
     kl_status st = KL_OK;
     kl_exec *ex = NULL;
+    kl_state *component = NULL;
     kl_canonical *c = NULL;
     kl_tensors *t = NULL;
     if (r->state == NULL || r->scene == NULL)
         return kl_fail(err, KL_EINPUT, "the result holds no state whose tensors could be given");
     if (state < 0 || state >= r->state->nstate)
         return kl_fail(err, KL_EINPUT, "there is no state %d; allowed: 0 to %d", state, r->state->nstate - 1);
+    const kl_terms *const plain = kl_task_plain(r->scene->t);
     KL_TRY(kl_exec_open_host(kl_task_threads(r->scene->t->o), &ex, err));
-    KL_TRY(kl_canonical_create(ex, r->state, state, &c, err));
+    if (plain != NULL) {
+        KL_TRY(kl_components_create(ex, r->state, state, plain, NULL, &component, err));
+        KL_TRY(kl_canonical_create(ex, component, 0, &c, err));
+    } else KL_TRY(kl_canonical_create(ex, r->state, state, &c, err));
     KL_TRY(kl_tensors_of_state(c, centre, &t, err));
     KL_TRY(wrap(r->scene, &t, out, err));
 out:
     kl_tensors_destroy(&t);
     kl_canonical_destroy(&c);
+    kl_state_destroy(&component);
     kl_exec_close(&ex);
     return st;
 }
@@ -98,6 +105,17 @@ int kronlat_tensors_site(const kronlat_tensors *tensors, int position)
 int kronlat_tensors_dimension(const kronlat_tensors *tensors, int position)
 {
     return has_position(tensors, position) ? tensors->t->type[position]->dim : -1;
+}
+
+int kronlat_tensors_charges(const kronlat_tensors *tensors) { return tensors->t->model->ncharge; }
+
+kronlat_status kronlat_tensors_charge(const kronlat_tensors *tensors, int c, const char **name,
+                                      int *numerator, int *denominator, int *modulus, kronlat_error *error)
+{
+    kl_err err = {{0}};
+    const kl_visit v = kl_visit_begin(NULL);
+    const kl_status st = kl_tell_charge(tensors->t->model, c, name, numerator, denominator, modulus, &err);
+    return kl_visit_end(v, st, &err, error);
 }
 
 int kronlat_tensors_sectors(const kronlat_tensors *tensors, int bond)

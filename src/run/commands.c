@@ -144,6 +144,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
     {"bench gemm", KL_SUBJECT_NONE, "", "Small dense products, n = 4 to 512: our kernel and the BLAS.", NULL},
     {"bench gemv_trans", KL_SUBJECT_NONE, "",
      "V^T x for all widths and heights, kernels and libraries side by side.", NULL},
+    {"bench gemv_normal", KL_SUBJECT_NONE, "",
+     "V y for all widths and heights, kernels and libraries side by side.", NULL},
     {"bench compare", KL_SUBJECT_NONE, "",
      "Each operation and size: host, offload, cuda, NVIDIA's library, ceiling; CSV, JSON, plot.", NULL},
     {"bench dmrg", KL_SUBJECT_OPTIONAL_MODEL, "[MODEL]",

@@ -30,6 +30,7 @@ enum {
 #define METHODS ((PLANS & ~INTEGRALS) | B(PLAN_ED) | B(EXPLAIN_ED) | B(EXPLAIN_CI))
 #define EXPLAINS (B(EXPLAIN) | B(EXPLAIN_ED) | B(EXPLAIN_CI))
 #define DEVICES (B(BENCH_OFFLOAD) | B(BENCH_CUDA))
+#define TALL (B(BENCH_GEMV_TRANS) | B(BENCH_GEMV_NORMAL))
 #define COMPARED (B(BENCH_DMRG) | B(BENCH_ED) | B(BENCH_CI))
 #define EXECS (LATTICES | B(GROWTH) | B(MEASURE) | MOLECULES | INTEGRALS)
 
@@ -273,7 +274,7 @@ const kl_option_row kl_option_table[] = {
            "which of the paper's ten of that size (1)"),
     FLAG("tables", 0, RUN, B(BENCH_CI), bench.tables,
          "all ten: their statistics, memory of every format and its formula, and the paper's comparison "
-         "of speed on a device"),
+         "of speed on a device; with FCIDUMP the matrices of that molecule behind them"),
     NUMBER("seconds", 0, "S", RUN, B(BENCH_CI), bench.seconds, REAL, 0, 3600,
            "time spent on one line (0.3)"),
     NUMBER("elements", 0, "N", RUN, DEVICES, bench.elements, INT, 4000, 4e9,
@@ -297,9 +298,9 @@ const kl_option_row kl_option_table[] = {
     FLAG("host", 0, RUN, DEVICES, bench.host,
          "lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, "
          "or cuBLAS product by product)"),
-    LIST("height", 0, "N", RUN, B(BENCH_GEMV_TRANS), bench.height,
+    LIST("height", 0, "N", RUN, TALL, bench.height,
          "rows of V, repeatable (100000, 500000, 2000000, 5000000 and 20000000)"),
-    LIST("width", 0, "W", RUN, B(BENCH_GEMV_TRANS), bench.width, "columns, repeatable (1 to 32)"),
+    LIST("width", 0, "W", RUN, TALL, bench.width, "columns, repeatable (1 to 32)"),
     LIST("belt", 0, "W", RUN, B(BENCH_GEMV_TRANS), bench.belt,
          "columns of a pass, repeatable, for widths beyond it (8 and 16)"),
     NUMBER("csr", 0, "GB", RUN, B(BENCH_REPLAY), bench.csr, REAL, 0, 1e6,
@@ -312,8 +313,8 @@ const kl_option_row kl_option_table[] = {
            "threads (as many as cores)"),
     CHOICE("exec", "WHERE", MACHINE, EXECS & ~B(PLAN_ED), exec, "auto|host|offload|cuda",
            "where it runs (auto)"),
-    CHOICE("exec", "WHERE", MACHINE, B(BENCH_GEMV_TRANS), exec, "host|cuda",
-           "whose kernels (cuda); the host's loops and BLAS are measured in any case, up to 2000000 rows"),
+    CHOICE("exec", "WHERE", MACHINE, TALL, exec, "host|cuda|offload",
+           "whose kernels (cuda); beside offload's, the library and the ceiling are CUDA's; the host's loops and BLAS are measured in any case, up to 2000000 rows"),
     CHOICE("exec", "WHERE", MACHINE, B(BENCH_REPLAY), exec, "cuda|offload",
            "a device in addition to the processor (none)"),
     NUMBER("memory", 0, "GB", MACHINE | RARE, STORES, memory, REAL, 1e-6, 1e9,
@@ -353,8 +354,10 @@ const kl_option_row kl_option_table[] = {
          "the table (tune-table in the cache folder)"),
     TEXT("resume", 0, "FILE", OUTPUT, FILES, resume, FILE,
          "go on from the checkpoint in FILE, and write there"),
-    TEXT("csv", 0, "FILE", OUTPUT, B(BENCH_COMPARE) | B(BENCH_GEMV_TRANS), bench.csv, FILE,
+    TEXT("csv", 0, "FILE", OUTPUT, B(BENCH_COMPARE) | TALL, bench.csv, FILE,
          "write all measurements, one a line"),
+    TEXT("csv", 0, "FILE", OUTPUT, B(BENCH_CI), bench.csv, FILE,
+         "with --tables: write them, one number a line, as `kronlat plot' takes them"),
     TEXT("json", 0, "FILE", OUTPUT, B(BENCH_COMPARE) | B(BENCH_REPLAY), bench.json, FILE,
          "write all measurements as JSON"),
     TEXT("plot", 0, "FILE", OUTPUT, B(BENCH_COMPARE), bench.plot, FILE,

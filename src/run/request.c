@@ -341,8 +341,24 @@ out:
     return st;
 }
 
-static kl_status run_one(const kl_request_scene *scene, const kl_request *q, int nstate, int nmean,
-                         kl_measure *const *m, kl_result *r, kl_err *err)
+/* What the numbers are; of a multiplet of S > 0 operators have those of one component. */
+static const char *note_of(const kl_request *q, const kl_request_scene *scene, kl_qn target, char *buf,
+                           size_t size)
+{
+    const char *const note = kl_request_kinds[q->kind].note;
+    const int spin = kl_model_spin(scene->terms->model);
+    const int any = spin < 0 || q->kind == KL_REQUEST_ENERGY || q->kind == KL_REQUEST_VARIANCE ||
+                    q->kind == KL_REQUEST_ENTROPY || q->kind == KL_REQUEST_SPECTRUM ||
+                    q->kind == KL_REQUEST_OVERLAP;
+    char value[16];
+    if (any || target.v[spin] == 0) return note;
+    snprintf(buf, size, "%s; of the component with Sz = %s", note,
+             kl_charge_print(&scene->terms->model->charge[spin], target.v[spin], value, sizeof value));
+    return buf;
+}
+
+static kl_status run_one(const kl_request_scene *scene, const kl_request *q, const char *note, int nstate,
+                         int nmean, kl_measure *const *m, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     array out = {0}, extra = {0};
@@ -351,7 +367,7 @@ static kl_status run_one(const kl_request_scene *scene, const kl_request *q, int
         KL_TRY(carry_out(scene, q, m[s], &out, &extra, err));
         if (s > 0) snprintf(prefix, sizeof prefix, "state_%d/", s);
         kl_request_name(q, prefix, q->kind == KL_REQUEST_SPECTRUM ? "/weights" : "", name, sizeof name);
-        KL_TRY(kl_result_add(r, name, kl_request_kinds[q->kind].note, out.rank, out.shape, out.data, err));
+        KL_TRY(kl_result_add(r, name, note, out.rank, out.shape, out.data, err));
         if (extra.data) {
             kl_request_name(q, prefix, "/charges", name, sizeof name);
             KL_TRY(kl_result_add(r, name, "charges of the left part, in the order of the weights", extra.rank,
@@ -363,7 +379,7 @@ static kl_status run_one(const kl_request_scene *scene, const kl_request *q, int
     if (nmean > 1 && kl_request_kinds[q->kind].in_mean) {
         KL_TRY(manifold_mean(scene, q, nmean, m, &out, err));
         kl_request_name(q, "manifold/", "", name, sizeof name);
-        KL_TRY(kl_result_add(r, name, kl_request_kinds[q->kind].note, out.rank, out.shape, out.data, err));
+        KL_TRY(kl_result_add(r, name, note, out.rank, out.shape, out.data, err));
     }
 out:
     kl_free(&out.data);
@@ -463,6 +479,7 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
                          int nmanifold, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
+    char component[200];
     kl_request q = {.nop = 0};
     subjects x = {.state = s, .n = wanted_states(r, s)};
     const int nmean = nmanifold < x.n ? nmanifold : x.n;
@@ -472,7 +489,8 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
         KL_TRY(kl_request_read(text[i], named(scene), scene->lat, &q, err));
         const int plain = scene->plain != NULL && x.n > 0 && !knows_spin(&q, x.m[0]);
         if (plain) KL_TRY(write_out(scene, &x, err));
-        KL_TRY(run_one(scene, &q, x.n, nmean, plain ? x.plain : x.m, r, err));
+        const char *const note = note_of(&q, scene, s->target, component, sizeof component);
+        KL_TRY(run_one(scene, &q, note, x.n, nmean, plain ? x.plain : x.m, r, err));
         kl_request_clear(&q);
     }
 out:

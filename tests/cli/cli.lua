@@ -137,7 +137,7 @@ do
     status, _, no_table = run "bench compare --from compare.json"
     ok(status == 2 and no_table:find "compare%.json:2 is no row of a table",
         "bench compare --from what is no table", no_table)
-    for what in ("gemm gemv_trans compare dmrg run auto hx hx:--replay offload cuda ed ci"):gmatch "%S+" do
+    for what in ("gemm gemv_trans gemv_normal compare dmrg run auto hx hx:--replay offload cuda ed ci"):gmatch "%S+" do
         what = what:gsub(":", " ")
         status, out = run("bench " .. what .. " --help")
         ok(status == 0 and out:find "Usage: kronlat bench", "bench " .. what .. " --help", out)
@@ -158,17 +158,12 @@ do
     status, _, said = run(small .. " --exact -7")
     ok(status ~= 0 and said:find "bench run: the energy %-6%.91%d+ is 8%.8e%-02 from %-7",
         "bench run, wrong energy", said)
-    local water = absolute(arg[0]):match "^(.*)/cli/" .. "/data/h2o-sto3g.fcidump"
-    status, out = run("bench auto --quick --rounds 2 " .. water)
-    ok(status == 0 and select(2, out:gsub("same energies PASS", "")) == 2
-        and out:find "\nci h2o%-sto3g%.fcidump\n  auto [%d.]+ s %([%d.]+ to [%d.]+%), host [%d.]+ s"
-        and out:find "auto within 5 %% of the best single choice in [012] of 2 runs", "bench auto", out)
-    status, _, said = run "bench auto --only nowhere"
-    ok(status == 2 and said:find "%-%-only: 'nowhere' is in none of the runs",
-        "bench auto, no such run", said)
     status, out = run "bench gemv_trans --exec host --height 1000 --width 1 --width 20 --csv tall.csv"
     ok(status == 0 and select(2, (slurp(at "tall.csv") or ""):gsub("\n", "")) == 7, "bench gemv_trans", out)
-    shell "rm -rf cache compare.csv again.csv compare.json tall.csv"
+    status, out = run "bench gemv_normal --exec host --height 1000 --width 1 --width 20 --csv normal.csv"
+    ok(status == 0 and select(2, (slurp(at "normal.csv") or ""):gsub(",V y\n", "")) == 4,
+        "bench gemv_normal", out)
+    shell "rm -rf cache compare.csv again.csv compare.json tall.csv normal.csv"
     status, out = run "dmrg heisenberg --sites 20 --charge Sz=0 --schedule 20:0:1e-4,90:0:1e-6 --full-sectors -o none"
     ok(status == 0 and out:find "%-8%.68", "--full-sectors", out)
     status, out = run "dmrg heisenberg --sites 20 --charge Sz=0 --schedule 32:1e-5,48 -o none"

@@ -154,7 +154,7 @@ for _, case in ipairs {
     { "plan --method ed heisenberg --solver l", "lanczos lobpcg" },
     { "dmrg nomodel --charge ", "" },
     { "completion ", "bash fish zsh" },
-    { "bench g", "gemm gemv_trans" },
+    { "bench g", "gemm gemv_normal gemv_trans" },
     { "nocommand ", "" },
     { "show ", ":file" },
 } do

@@ -330,4 +330,19 @@ do
     ok(heat and #heat.x == 2 and heat.error and heat.y[1] > 0, "heat with its errors")
 end
 
+-- Models of one's own: an Anderson star, bosons and fermions on the same sites.
+do
+    local root = kit.absolute(HERE):gsub("tests/cli/$", ""):gsub("/%./$", "/") .. "examples/"
+    local star = (" %sanderson.lua --lattice %sbath.lua -p eps=0,-1.5,-1,-0.5,0,0.5,1,1.5 "):format(root, root)
+        .. "--charge N_up=4 --charge N_dn=4 --measure docc"
+    local exact, err = document("ed" .. star)
+    local found, why = document("dmrg" .. star .. " -o none")
+    ok(near(exact.energy, found.energy, 1e-8) and exact.measurements["local/docc"].value[1] < 0.2,
+        "an Anderson star", exact.energy, found.energy, err, why)
+    local mixture = (" %smixture.lua --sites 5 --charge N_f=2 --charge N_b=3"):format(root)
+    exact, err = document("ed" .. mixture)
+    found, why = document("dmrg" .. mixture .. " --accuracy 1e-9 -o none")
+    ok(near(exact.energy, found.energy, 1e-7), "a Bose-Fermi mixture", exact.energy, found.energy, err, why)
+end
+
 kit.finish()

@@ -30,12 +30,25 @@ if shell "gnuplot --version" ~= 0 then kit.skip("pictures", "no gnuplot")
 else
     for _, case in ipairs {
         { "plan heisenberg --sites 12 --charge Sz=0 --m 16", "plan.svg", "share, %" },
-        { "growth heisenberg --sites 12 --charge Sz=0 --m 16", "growth.svg", "largest matrix" },
+        { "growth heisenberg --sites 12 --charge Sz=0 --m 16", "growth.svg", "NoStreams" },
     } do
         local status, out, err = run(case[1] .. " --plot " .. case[2])
         local svg = kit.slurp(at(case[2])) or ""
         ok(status == 0 and svg:find(case[3], 1, true) and svg:find "</svg>", case[1] .. " --plot", out, err)
     end
+    kit.spill(at "tall.csv", [[
+rows,width,exec,way,belt,seconds,gb_per_s,of_reading,of_library,residual,operation
+1000,1,cuda,own,0,1e-6,16,1,1,1e-16,V^T x
+1000,9,cuda,own,8,1e-6,80,1,1,1e-16,V^T x
+1000,2,cuda,gemv,0,1e-6,24,1,1,1e-16,V y
+]])
+    local drawn, told, why = run "plot tall.csv --output tall.svg"
+    local curves = kit.slurp(at "tall.svg") or ""
+    ok(drawn == 0 and curves:find("belts of 8", 1, true) and curves:find("V^T x of 1000 rows", 1, true)
+        and curves:find("V y of 1000 rows", 1, true), "plot draws what bench gemv_trans wrote", told .. why)
+    kit.spill(at "tall.csv", "rows,width,exec,way,belt,seconds,gb_per_s,of_reading,of_library,residual\n1,x\n")
+    drawn, _, why = run "plot tall.csv --output tall.svg"
+    ok(drawn == 2 and why:find "tall%.csv:2: is no row of a table", "and refuses what it did not", why)
     local status, _, err = run "plan heisenberg --sites 8 --charge Sz=0 --m 8 --plot x.txt"
     ok(status == 2 and err:find "allowed: .svg .png .pdf", "a picture of no format", err)
 end

@@ -58,6 +58,9 @@ for k, case in ipairs(cases) do
     local b, other = result(("%s %s --output p%d.h5"):format(common, plain, k))
     ok(a and b and math.abs(a.energy - b.energy) < 1e-10, "one energy with S and with Sz: " .. model, why,
         other)
+    local S, note = spin:match "S=(%S+)", a and a.measurements["local/Sz"] and a.measurements["local/Sz"].note
+    local told = note and note:match "of the component with Sz = (%S+)"
+    if note then ok((told or "0") == S, "which component is told: " .. spin, note) end
     for name, m in pairs(b and b.measurements or {}) do
         local x, y = numbers(a and a.measurements[name] and a.measurements[name].value), numbers(m.value)
         local most = #x == #y and 0 or math.huge

@@ -69,6 +69,39 @@ def test_casscf(atom, spin, electrons):
     assert np.abs(occupations[0] - occupations[1]).max() < 1e-4
 
 
+@pytest.mark.parametrize(
+    "atom, spin, electrons", [("N 0 0 0; N 0 0 1.1", 0, 6), ("O 0 0 0; O 0 0 1.2", 2, 8)]
+)
+def test_casscf_by_dmrg(atom, spin, electrons):
+    pytest.importorskip("pyscf")
+    from pyscf import gto, mcscf, scf
+
+    mol = gto.M(atom=atom, basis="6-31g", spin=spin, verbose=0)
+    mf = scf.ROHF(mol).run()
+    own = mcscf.CASSCF(mf, 6, electrons).run(conv_tol=1e-10)
+    ours = mcscf.CASSCF(mf, 6, electrons)
+    ours.fcisolver = kl.pyscf.DMRGCI(mol, **ONE)
+    ours.run(conv_tol=1e-10)
+    assert ours.converged
+    assert ours.e_tot == pytest.approx(own.e_tot, abs=1e-8)
+    s2, multiplicity = ours.fcisolver.spin_square(ours.ci, 6, ours.nelecas)
+    assert s2 == pytest.approx(spin / 2 * (spin / 2 + 1), abs=1e-6)
+    assert multiplicity == pytest.approx(spin + 1, abs=1e-6)
+    up, dn = ours.fcisolver.make_rdm1s(ours.ci, 6, ours.nelecas)
+    assert (np.trace(up), np.trace(dn)) == pytest.approx(ours.nelecas, abs=1e-9)
+    # both density matrices, against those of PySCF's solver on the same integrals
+    h, core = ours.get_h1eff()
+    energy, state = own.fcisolver.kernel(h, ours.get_h2eff(), 6, ours.nelecas, ecore=core)
+    assert energy == pytest.approx(ours.e_tot, abs=1e-8)
+    for a, b in zip(
+        own.fcisolver.make_rdm12(state, 6, ours.nelecas), ours.fcisolver.make_rdm12(ours.ci, 6, ours.nelecas)
+    ):
+        assert np.abs(a - b).max() < 1e-4
+    ours.fcisolver.nroots = 2
+    with pytest.raises(NotImplementedError):
+        ours.fcisolver.kernel(h, ours.get_h2eff(), 6, ours.nelecas)
+
+
 def test_casci_of_several_states():
     pytest.importorskip("pyscf")
     from pyscf import gto, mcscf, scf

@@ -60,9 +60,12 @@ def test_total_spin(tmp_path):
     for start in (r, back):
         plain = kl.dmrg("hubbard", charges=dict(N_up=4, N_dn=2), start=start, **system)
         assert abs(plain.energy - exact.energy) < 1e-8
-    assert plain.mps().charge_names == ["N_up", "N_dn"]
-    with pytest.raises(kl.BadInput, match="that starts from its result has them"):
-        r.mps()
+    psi, same = plain.mps(centre=2), r.mps(centre=3)
+    assert psi.charge_names == same.charge_names == ["N_up", "N_dn"]
+    assert abs(abs(psi.overlap(same)) - 1) < 1e-7
+    assert abs(plain.problem.mpo().expectation(same) - exact.energy) < 1e-8
+    with pytest.raises(kl.BadInput, match="of this problem with Sz"):
+        r.problem.mpo()
     with pytest.raises(kl.BadInput, match="holds a state without S"):
         kl.dmrg("hubbard", charges=dict(N=6, S=1), start=plain, **system)
     with pytest.raises(kl.BadInput, match="take --charge N_up=4 --charge N_dn=2"):

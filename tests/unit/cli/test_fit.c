@@ -59,17 +59,19 @@ static void test_charge(void **state)
 {
     (void)state;
     double s[64], curve[64], c, error;
+    int marginal;
     for (int closed = 0; closed < 2; closed++) {
         const int n = closed ? 50 : 64; /* 25 fermions fill a shell of a ring of 50 */
         free_fermions(n, closed, s);
-        assert_true(kl_fit_charge(n, closed, s, &c, &error, curve));
+        assert_true(kl_fit_charge(n, closed, s, &c, &error, &marginal, curve));
         if (fabs(c - 1) > fmax(2e-3, error) || fabs(c - 1) > 0.01)
             fail_msg("closed %d: c = %g +- %g", closed, c, error);
+        expect_eq(marginal, 0);
         expect_near(curve[n / 2 - 1], s[n / 2 - 1], 0.05);
     }
-    assert_false(kl_fit_charge(8, 0, s, &c, &error, NULL));
+    assert_false(kl_fit_charge(8, 0, s, &c, &error, &marginal, NULL));
     for (int l = 0; l < 63; l++) s[l] = 0.7; /* a gapped chain */
-    assert_true(kl_fit_charge(64, 0, s, &c, &error, NULL));
+    assert_true(kl_fit_charge(64, 0, s, &c, &error, &marginal, NULL));
     expect_near(c, 0, 1e-9);
 }
 

@@ -363,7 +363,6 @@ static void test_refusals(void **state)
     kronlat_problem_destroy(p);
     p = problem_of("heisenberg", total);
     good(kronlat_dmrg(p, NULL, &r, error));
-    bad(kronlat_result_mps(r, 0, 0, &t, error), "total spin");
     bad(kronlat_problem_mpo(p, &t, error), "total spin");
     assert_null(t);
     kronlat_result_destroy(r);

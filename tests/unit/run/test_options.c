@@ -205,7 +205,7 @@ static const struct {
     {"plan m --solver lobpcg", "allowed: davidson lanczos"},
     {"plan ed m", "it is kronlat plan --method ed m"},
     {"bench speed",
-     "bench: 'speed' is not one of gemm, gemv_trans, compare, dmrg, ed, ci, run, auto, hx, offload, cuda"},
+     "bench: 'speed' is not one of gemm, gemv_trans, gemv_normal, compare, dmrg, ed, ci, run, auto, hx, offload, cuda"},
     {"bench gemm x", "bench gemm: takes no 'x'"},
     {"bench dmrg m --output x", "bench dmrg: --output belongs to `kronlat dmrg'"},
     {"bench hx m --csr 1",
