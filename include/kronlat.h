@@ -139,7 +139,7 @@ kronlat_status kronlat_problem_site_state(kronlat_problem *problem, int site, in
 
 typedef enum kronlat_stage {
     KRONLAT_STAGE_BOND = 1, /* DMRG has optimized a bond */
-    KRONLAT_STAGE_SWEEP = 2, /* DMRG has done a sweep, there and back */
+    KRONLAT_STAGE_SWEEP = 2, /* DMRG has done a sweep: forward and backward over all bonds */
     KRONLAT_STAGE_PRODUCT = 3, /* a product with H: of exact diagonalization or configuration interaction */
     KRONLAT_STAGE_LEVEL = 4, /* a level of a spectral function */
     KRONLAT_STAGE_SAMPLE = 5, /* a step of a random state of thermodynamics */

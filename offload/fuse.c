@@ -23,6 +23,14 @@ enum {
 
 #define ALWAYS static inline __attribute__((always_inline))
 
+/* n rows of a launch, which begin at `from`; vectors and products of a step; a tile has 1 << log_rows rows;
+   wide: addresses are multiples of 16. */
+typedef struct extent {
+    int n;
+    int64_t from;
+    int nin, nout, npair, log_rows, wide;
+} extent;
+
 /* What a kernel must know of a step, in one piece of device memory p: addresses of the vectors, inputs first;
    c[nout][nin]; the pairs. For tiles c is [groups of outputs][nin][GROUP], and a kl_gram replaces
    the pairs. */
@@ -121,9 +129,11 @@ ALWAYS void combine(int nin, int nout, int log_rows, int ld, uint32_t c, uint32_
     }
 }
 
-ALWAYS void store(const uint64_t *p, int64_t from, int row, int n, int nin, int nout, int log_rows, int ld,
-                  int wide, uint32_t out)
+/* Outputs of the tile at `row`, from shared memory. */
+ALWAYS void store(const uint64_t *p, int row, extent x, int ld, uint32_t out)
 {
+    const int64_t from = x.from;
+    const int n = x.n, nin = x.nin, nout = x.nout, log_rows = x.log_rows, wide = x.wide;
     for (int e = (int)__nvvm_read_ptx_sreg_tid_x(); e < nout << (log_rows - 1); e += KL_BLOCK) {
         const int k = e >> (log_rows - 1), r = 2 * (e & ((1 << (log_rows - 1)) - 1)), have = n - row - r;
         double *const to = vector(p, nin + k, from) + row + r;
@@ -175,9 +185,10 @@ ALWAYS void gram(const int NB, int have, const int *left, const int *right, uint
 
 /* Shared memory: addresses of inputs, coefficients, STAGE tiles of inputs, one of outputs; at the end the
    sums of the warps. NB, the blocks of a warp, is a constant where this is used. */
-ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide,
-                  const uint64_t *p, kl_slot *slot, double *result)
+ALWAYS void tiles(const int NB, extent x, const uint64_t *p, kl_slot *slot, double *result)
 {
+    const int64_t from = x.from;
+    const int n = x.n, nin = x.nin, nout = x.nout, npair = x.npair, log_rows = x.log_rows, wide = x.wide;
     double *const memory = llvm_omp_target_dynamic_shared_alloc();
     const uint64_t launch = kl_launch_number(slot, npair);
     const int rows = 1 << log_rows, ld = rows + PAD, ncoef = nin * padded(nout);
@@ -215,7 +226,7 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
         if (nout > 0) {
             combine(nin, nout, log_rows, ld, c, in, out);
             kl_block_sync();
-            store(p, from, row, n, nin, nout, log_rows, ld, wide, out);
+            store(p, row, x, ld, out);
         }
         const int apart = 8 * (WARPS / share);
         for (int r = 8 * (warp / share); r < rows; r += two ? 2 * apart : apart) {
@@ -247,20 +258,16 @@ ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npai
     kl_reduce_blocks(KL_BLOCK, npair, sum, launch, slot, result, mine + WARPS * NB * 64);
 }
 #else
-ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide,
-                  const uint64_t *p, kl_slot *slot, double *result)
+ALWAYS void tiles(const int NB, extent x, const uint64_t *p, kl_slot *slot, double *result)
 {
-    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p,
-        (void)slot, (void)result;
+    (void)NB, (void)x, (void)p, (void)slot, (void)result;
 }
 #endif
 #else
 /* Never run: every pass of the compiler must see a region use the same variables in the same order. */
-ALWAYS void tiles(const int NB, int n, int64_t from, int nin, int nout, int npair, int log_rows, int wide,
-                  const uint64_t *p, kl_slot *slot, double *result)
+ALWAYS void tiles(const int NB, extent x, const uint64_t *p, kl_slot *slot, double *result)
 {
-    (void)NB, (void)n, (void)from, (void)nin, (void)nout, (void)npair, (void)log_rows, (void)wide, (void)p,
-        (void)slot, (void)result;
+    (void)NB, (void)x, (void)p, (void)slot, (void)result;
 }
 #endif
 
@@ -286,7 +293,7 @@ static void fuse_tiles(const kl_offload *self, int n, int64_t from, const kl_fus
         KL_BARE(teams, 256, bytes,                                                                      \
                 is_device_ptr(p, slot, result) firstprivate(n, from, nin, nout, npair, log_rows, wide)) \
         {                                                                                               \
-            tiles(NB, n, from, nin, nout, npair, log_rows, wide, p, slot, result);                      \
+            tiles(NB, (extent){n, from, nin, nout, npair, log_rows, wide}, p, slot, result);            \
         }                                                                                               \
         break;
     switch (each) {

@@ -129,10 +129,10 @@ static inline __attribute__((always_inline)) void update(const int strips, int q
 
 /* A block's columns of a matrix. */
 static inline __attribute__((always_inline)) void columns(int j, const matrix *all, const int *owner,
-                                                          double *elements, const double *v, const double *p,
-                                                          double *next_v, double *next_p, double *d,
-                                                          double *e)
+                                                          double *elements, vectors u)
 {
+    const double *v = u.v, *p = u.p;
+    double *next_v = u.next_v, *next_p = u.next_p, *const d = u.d, *const e = u.e;
     const int me = (int)__nvvm_read_ptx_sreg_tid_x(), lane = me % 32,
               block = (int)__nvvm_read_ptx_sreg_ctaid_x();
     const matrix m = all[owner[block]];
@@ -187,11 +187,9 @@ static inline __attribute__((always_inline)) void columns(int j, const matrix *a
 }
 #else
 /* Never run: every pass of the compiler must see the region use the same variables in the same order. */
-static inline void columns(int j, const matrix *all, const int *owner, double *elements, const double *v,
-                           const double *p, double *next_v, double *next_p, double *d, double *e)
+static inline void columns(int j, const matrix *all, const int *owner, double *elements, vectors u)
 {
-    (void)j, (void)all, (void)owner, (void)elements, (void)v, (void)p, (void)next_v, (void)next_p, (void)d,
-        (void)e;
+    (void)j, (void)all, (void)owner, (void)elements, (void)u;
 }
 #endif
 #endif
@@ -207,7 +205,7 @@ static void step(const kl_offload *self, int j, int largest, int work, const mat
         KL_BARE(work, KL_BLOCK, bytes,
                 is_device_ptr(all, owner, a, v, p, next_v, next_p, d, e) firstprivate(j))
         {
-            columns(j, all, owner, a, v, p, next_v, next_p, d, e);
+            columns(j, all, owner, a, (vectors){v, p, next_v, next_p, d, e});
         }
         return;
     }

@@ -1,6 +1,6 @@
 /* V^T x and V y for tall V, the two operations that a Davidson step lives on: every column is read once, a
-   belt of them a pass (belt.h), with private sums that are folded by hand. Register budget 128: two blocks of
-   KL_BLOCK threads a multiprocessor.
+   belt of them a pass (belt.h), with private sums that the kernel adds up itself. Register budget 128: two
+   blocks of KL_BLOCK threads a multiprocessor.
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/belt.h"
 #include "offload.h"
@@ -63,14 +63,33 @@ ALWAYS kl_two load(const double *p, uint64_t policy)
 }
 #endif
 
+/* n rows of columns ldv apart, and a vector. */
+typedef struct tall {
+    int n;
+    const double *v;
+    int64_t ldv;
+    const double *x;
+} tall;
+
+/* A pass over columns ldv apart: how many of 64 stretches of rows stay in the cache, and whether it runs
+   backwards. */
+typedef struct pass {
+    const double *v;
+    int64_t ldv;
+    const double *x;
+    int share, back;
+} pass;
+
 /* s[j] += V_j . x over the pairs of thread t of T, a multiple of KL_BLOCK: U of them a round, all blocks side
    by side, and what is left in a last round in equal shares. Rows beyond a block's are its last one again,
    times 0. W and U are constants where this is used, and so the sums are registers. A narrow pass that goes
    back begins with its last rounds. The first round, the last two and what lies between have sums of their
    own, which are added up in one order always: bits do not depend on the direction of a pass. */
-ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, const double *v, int64_t ldv,
-                  const double *x, int share, int back, double *s)
+ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, pass p, double *s)
 {
+    const double *const v = p.v, *const x = p.x;
+    const int64_t ldv = p.ldv;
+    const int share = p.share, back = p.back;
     const policies l2 = make_policies();
     /* lines of 256 bytes */
     const int blocks = T / KL_BLOCK, pairs = n / 2, step = U * T, whole = pairs / step * step,
@@ -106,9 +125,9 @@ ALWAYS void dots2(int t, int T, int n, const int W, const int U, int have, const
             UNROLL
             for (int j = 0; j < W; j++) UNROLL
             for (int u = 0; u < U; u++) {
-                const kl_two p = load(row[u] + (j < have ? j : have - 1) * ldv, policy[u]);
-                s[j] += p[0] * a[u][0];
-                s[j] += p[1] * a[u][1];
+                const kl_two both = load(row[u] + (j < have ? j : have - 1) * ldv, policy[u]);
+                s[j] += both[0] * a[u][0];
+                s[j] += both[1] * a[u][1];
             }
         }
     }
@@ -132,23 +151,26 @@ ALWAYS void dots1(int t, int T, int n, int have, const double *v, int64_t ldv, c
 }
 
 #if KL_OFFLOAD_BARE
-static void dots_bare(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x,
-                      int pairs, int share, int back, double *sum)
+static void dots_bare(const kl_offload *self, int W, const tall *m, int pairs, int share, int back,
+                      double *sum)
 {
+    const int n = m->n;
+    const double *const v = m->v, *const x = m->x;
+    const int64_t ldv = m->ldv;
     kl_slot *const slot = self->slot;
     double *const result = self->result;
     const int teams = 2 * self->nsm, parts = pairs && W <= NARROW ? teams : 1;
-#define DOTS(K)                                                                             \
-    case K:                                                                                 \
-        KL_BARE(teams, 256, KL_REDUCE * 8,                                                  \
-                is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back))        \
-        {                                                                                   \
-            const uint64_t launch = K > NARROW ? kl_launch_number(slot, K) : 0;             \
-            double s[K] = {0};                                                              \
-            dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, v, ldv, x, share, back, s); \
-            if (K > NARROW) kl_reduce(K, s, launch, slot, result);                          \
-            else kl_post(K, s, result);                                                     \
-        }                                                                                   \
+#define DOTS(K)                                                                                     \
+    case K:                                                                                         \
+        KL_BARE(teams, 256, KL_REDUCE * 8,                                                          \
+                is_device_ptr(v, x, slot, result) firstprivate(n, ldv, share, back))                \
+        {                                                                                           \
+            const uint64_t launch = K > NARROW ? kl_launch_number(slot, K) : 0;                     \
+            double s[K] = {0};                                                                      \
+            dots2(kl_thread(), kl_threads(), n, K, PAIRS(K), K, (pass){v, ldv, x, share, back}, s); \
+            if (K > NARROW) kl_reduce(K, s, launch, slot, result);                                  \
+            else kl_post(K, s, result);                                                             \
+        }                                                                                           \
         break;
     if (pairs) {
         switch (W) {
@@ -173,9 +195,12 @@ _Static_assert(2 * KL_MOST_SM * NARROW <= KL_RESULT, "a block's sums each");
 #endif
 
 /* Plain OpenMP: sums of every thread to memory, 64 sums of those, and the rest here. */
-static void dots_flat(const kl_offload *self, int n, int W, const double *v, int64_t ldv, const double *x,
-                      int pairs, int share, int back, double *sum)
+static void dots_flat(const kl_offload *self, int W, const tall *m, int pairs, int share, int back,
+                      double *sum)
 {
+    const int n = m->n;
+    const double *const v = m->v, *const x = m->x;
+    const int64_t ldv = m->ldv;
     double *const part = self->scratch, *const folded = part + KL_SCRATCH - FOLD * KL_BELT;
     const int teams = kl_teams_of(self, self->nsm), nsum = teams * KL_BLOCK; /* fits: KL_SCRATCH */
     const int nfold = FOLD * W, folders = kl_teams_of(self, 8);
@@ -184,7 +209,7 @@ static void dots_flat(const kl_offload *self, int n, int W, const double *v, int
         KL_FLAT(teams, is_device_ptr(v, x, part) firstprivate(n, W, ldv, nsum, share, back)) \
         for (int t = 0; t < nsum; t++) {                                                     \
             double s[K] = {0};                                                               \
-            dots2(t, nsum, n, K, K <= 20 ? 2 : 1, W, v, ldv, x, share, back, s);             \
+            dots2(t, nsum, n, K, K <= 20 ? 2 : 1, W, (pass){v, ldv, x, share, back}, s);     \
             for (int j = 0; j < K; j++) part[j * nsum + t] = s[j];                           \
         }                                                                                    \
         break;
@@ -229,13 +254,14 @@ void kl_offload_dots(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t ldv
             const double *const v = kl_device(vp) + from + first * ldv;
             const int pairs = even(v, x, ldv), W = kl_belt(nvec - first, pairs ? KL_BELT : ODD);
             const int back = pairs && W <= NARROW && self->back;
+            const tall m = {n, v, ldv, x};
             double sum[KL_BELT];
             self->back = !back;
 #if KL_OFFLOAD_BARE
-            if (self->bare) dots_bare(self, n, W, v, ldv, x, pairs, share, back, sum);
+            if (self->bare) dots_bare(self, W, &m, pairs, share, back, sum);
             else
 #endif
-                dots_flat(self, n, W, v, ldv, x, pairs, share, back, sum);
+                dots_flat(self, W, &m, pairs, share, back, sum);
             for (int j = 0; j < W; j++) out[first + j] += sum[j];
             first += W;
         }
@@ -293,9 +319,12 @@ ALWAYS void combine1(int t, int have, const double *v, int64_t ldv, double b, do
     y[t] = a;
 }
 
-static void combine_part(const kl_offload *self, int n, int W, int back, const double *v, int64_t ldv,
-                         const double *c, double b, double *y, int pairs)
+static void combine_part(const kl_offload *self, int W, int back, const tall *m, const double *c, double b,
+                         double *y, int pairs)
 {
+    const int n = m->n;
+    const double *const v = m->v;
+    const int64_t ldv = m->ldv;
     EACH(TAKE)
 #define COMBINE(K)                                                                   \
     case K:                                                                          \
@@ -342,7 +371,7 @@ void kl_offload_combine(kl_exec *ex, int64_t all, int nvec, kl_dptr vp, int64_t 
             double factor[KL_BELT] = {0};
             for (int j = 0; j < W; j++) factor[j] = c[first + j];
             const int back = pairs && self->back;
-            combine_part(self, n, W, back, v, ldv, factor, old, y, pairs);
+            combine_part(self, W, back, &(tall){n, v, ldv, NULL}, factor, old, y, pairs);
             self->back = !back;
             first += W;
         }

@@ -1,8 +1,8 @@
 /* Any number of linear combinations and inner products in one pass over memory. A tile of rows of every input
    is brought into shared memory by bulk copies, two tiles ahead of the work; combinations are made eight
    outputs at a time, so that an input is read once for all of them; inner products are the entries of 8 x 8
-   blocks of the Gram matrix, which tensor cores add up: one fragment serves as either factor. Sums are folded
-   in a fixed order.
+   blocks of the Gram matrix, which tensor cores add up: one fragment serves as either factor. Sums are added
+   up in a fixed order.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
 #include "bulk.cuh"

@@ -1,7 +1,7 @@
 /* Linear combinations and inner products of a few vectors in one pass over memory, all in registers: the
    steps of LOBPCG and of Lanczos with one vector. What a thread reads of the inputs is combined, stored and
    multiplied before it reads on; the products are those of all outputs, or of all inputs where nothing is
-   written, and are folded in a fixed order. Anything wider is fuse.cu's.
+   written, and are added up in a fixed order. Anything wider is fuse.cu's.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
 #include "exec/fusedsmall.h"

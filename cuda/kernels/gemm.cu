@@ -36,6 +36,11 @@ constexpr int SHARED = STAGES * STAGE + HEADS * INFO + 2 * (int)sizeof(kl_piece)
 static_assert(STAGES < HEADS && STAGE % 128 == 0 && A_BYTES % 128 == 0,
               "the exchange of chunks works on address bits");
 
+/* Of the stages: which are full, and which are empty. */
+struct barriers {
+    uint32_t full, empty;
+};
+
 /* What a consumer must know of a piece. Read again when the piece is done, for registers are short; fewer
    than HEADS pieces have begun by then. */
 struct info {
@@ -360,9 +365,10 @@ __device__ __forceinline__ void bring(const kl_piece *r, uint64_t a, uint64_t b,
 }
 
 __device__ __forceinline__ void producer(const kl_piece *__restrict__ piece, int ntile, int *counter,
-                                         uint32_t ring, info *head, kl_piece *rec, uint32_t full,
-                                         uint32_t empty, const double *x, const double *y)
+                                         uint32_t ring, info *head, kl_piece *rec, barriers of,
+                                         const double *x, const double *y)
 {
+    const uint32_t full = of.full, empty = of.empty;
     const int p = (int)threadIdx.x - CONSUMERS * 32;
     const bool first_warp = p < 32;
     int st = 0, cur = 0, soon = 0, nth = 0;
@@ -532,7 +538,7 @@ __global__ void __launch_bounds__(THREADS, 1)
     const int warp = (int)threadIdx.x / 32;
     if (warp >= CONSUMERS) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW_REGISTERS));
-        producer(piece, ntile, counter, ring, head, rec, full, empty, x, y);
+        producer(piece, ntile, counter, ring, head, rec, {full, empty}, x, y);
         return;
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY_REGISTERS));

@@ -20,15 +20,20 @@ __device__ __forceinline__ void multiply(double (&c)[2], double a, double b)
         : "d"(a), "d"(b));
 }
 
+/* A factor of a product, and how far apart two of its rows (of B: columns) and two values of k are. */
+struct factor {
+    const double *at;
+    int64_t across, along;
+};
+
 /* One piece for mt x nt units: lane 4g + t has row g of A and column g of B at k = t, and columns 2t, 2t + 1
    of C's row g. What lies off the edge counts as 0. */
 template <int mt, int nt>
-__device__ __forceinline__ void add(double (&c)[UNITS][UNITS][2], const double *a, int64_t below,
-                                    int64_t under_a, const double *b, int64_t right, int64_t under_b, int m,
-                                    int n, int k, int g, int t)
+__device__ __forceinline__ void add(double (&c)[UNITS][UNITS][2], factor left, factor right, int m, int n,
+                                    int k, int g, int t)
 {
-    a += g * below + t * under_a;
-    b += g * right + t * under_b;
+    const double *const a = left.at + g * left.across + t * left.along,
+                        *const b = right.at + g * right.across + t * right.along;
     /* two steps of loads are asked for before the first is used */
     for (int step = 0; step < k; step += 2 * DEPTH) {
         double u[2][mt], v[2][nt];
@@ -37,10 +42,14 @@ __device__ __forceinline__ void add(double (&c)[UNITS][UNITS][2], const double *
             const bool in = step + DEPTH * h + t < k;
 #pragma unroll
             for (int i = 0; i < mt; i++)
-                u[h][i] = in && 8 * i + g < m ? __ldg(a + 8 * i * below + (step + DEPTH * h) * under_a) : 0.0;
+                u[h][i] = in && 8 * i + g < m
+                              ? __ldg(a + 8 * i * left.across + (step + DEPTH * h) * left.along)
+                              : 0.0;
 #pragma unroll
             for (int j = 0; j < nt; j++)
-                v[h][j] = in && 8 * j + g < n ? __ldg(b + 8 * j * right + (step + DEPTH * h) * under_b) : 0.0;
+                v[h][j] = in && 8 * j + g < n
+                              ? __ldg(b + 8 * j * right.across + (step + DEPTH * h) * right.along)
+                              : 0.0;
         }
 #pragma unroll
         for (int h = 0; h < 2; h++)
@@ -83,7 +92,7 @@ __global__ void __launch_bounds__(32 * WARPS)
                             c[i][j][e] += a[(8 * i + g) * below + (8 * j + 2 * t + e) * under_a];
         } else
 #define SHAPE(M, N) \
-    case M * 4 + N - 5: add<M, N>(c, a, below, under_a, b, right, under_b, m, n, k, g, t); break;
+    case M * 4 + N - 5: add<M, N>(c, {a, below, under_a}, {b, right, under_b}, m, n, k, g, t); break;
             switch ((m + 7) / 8 * 4 + (n + 7) / 8 - 5) {
                 SHAPE(1, 1)
                 SHAPE(1, 2)

@@ -1,6 +1,6 @@
 /* V^T x and V y for tall V, the two operations that a Davidson step lives on (Alg. 4 of nemes2014): a pass
-   over x reads all columns of a belt (belt.h), with a thread's sums in registers. Sums are folded in a fixed
-   order.
+   over x reads all columns of a belt (belt.h), with a thread's sums in registers. Sums are added up in a
+   fixed order.
    SPDX-License-Identifier: Apache-2.0 */
 #include "tall.h"
 #include "reduce.cuh"

@@ -16,7 +16,7 @@ typedef void kl_par_fn(void *self, int64_t task, int thread);
 void kl_par_for(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
 void kl_par_split(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
 
-int kl_par_is_inside(void); /* whether a task runs on this thread */
+int kl_par_is_inside(void); /* 1: a task runs on this thread */
 int kl_par_cpus(void); /* processors that are ours: affinity, and the quota of cgroups */
 
 #endif

@@ -19,7 +19,8 @@ typedef struct kl_edreport_scan {
     int n, lowest;
     const kl_edreport_item *item; /* [n] */
 } kl_edreport_scan;
-void kl_edreport_scan_json(kl_json *j, const kl_edreport_scan *scan); /* into an object that is open */
+/* The same as JSON, into an object that is open. */
+void kl_edreport_scan_json(kl_json *j, const kl_edreport_scan *scan);
 void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest,
                        int json);
 

@@ -14,8 +14,8 @@ typedef struct kl_tile_output {
     int ld, group, level, round;
     int home;            /* whose `work` and `base` addresses are made of */
     char in_work, read;
-    char keep;           /* what is there counts */
-    char zero;           /* what nothing is written to becomes 0 */
+    char keep;           /* 1: the old value counts */
+    char zero;           /* 1: elements that nothing is written to become 0 */
     /* of a group whose records keep their order: nothing of it may run before what stands before it */
     char strict;
 } kl_tile_output;

@@ -40,11 +40,11 @@ enum {
     KL_P_TB = 1 << 11,
     KL_P_END = 1 << 12,     /* no tile */
     KL_P_EVEN = 1 << 13,    /* columns of C lie at multiples of 16 bytes: found out on the device */
-    KL_P_PART = 1 << 14,    /* writing waits until the parts before have written */
-    KL_P_OVER = 1 << 15,    /* and this ends the part; the last part is marked by KL_P_FINAL */
+    KL_P_PART = 1 << 14,    /* writing waits until the parts before this one have written */
+    KL_P_OVER = 1 << 15,    /* and this piece ends the part; the last part is marked by KL_P_FINAL */
     KL_P_FINAL = 1 << 22,
     KL_P_FIRST = 1 << 25,   /* where it ends, a tile of the launch's first level has been written */
-    KL_P_NEXT = 1 << 26,    /* this piece, of whichever tile, begins when all of these have been */
+    KL_P_NEXT = 1 << 26,    /* this piece, of whichever tile, begins when all such tiles have been written */
     /* A itself is added, no product: k are the columns of the tile, b and ldb mean nothing */
     KL_P_ADD = 1 << 23,
     KL_P_A = 16,
@@ -94,8 +94,8 @@ struct kl_tile_plan_opts {
     int nblock; /* tiles that run at once */
     int parts; /* 1: the kernel adds up tiles whose sums are cut into parts, a part a block, */
     double cost_part; /* which costs so much each, in the unit of those below */
-    /* 1: the kernel knows KL_P_ADD: what is added to an output of products, and what stands there, needs no
-       launch of its own */
+    /* 1: the kernel knows KL_P_ADD: the terms that are added to an output of products, and the output's old
+       value, need no launch of their own */
     int adds;
     int levels; /* 1: and KL_P_FIRST and KL_P_NEXT: a launch takes two levels */
     /* of a step of a lone tile, one unit done by one warp, while others of the block do theirs; 0: the kernel

@@ -48,7 +48,7 @@ static int by_cost(const void *pa, const void *pb)
     return a->cost == b->cost ? 0 : a->cost > b->cost ? -1 : 1;
 }
 
-/* When the last of nblock blocks is done, each taking the next tile as it gets free, dearest first. */
+/* When the last of nblock blocks is done, each taking the next tile as it gets free, the costliest first. */
 static double makespan(load *l, int64_t n, int nblock)
 {
     enum { MOST = 4096 };
@@ -75,7 +75,7 @@ static double makespan(load *l, int64_t n, int nblock)
     return last;
 }
 
-/* About that: the dearest tile may begin last. */
+/* The same, roughly: the costliest tile may begin last. */
 static double makespan_about(double work, double dearest, int nblock)
 {
     return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest);
@@ -90,7 +90,7 @@ void kl_tile_shape_tiles(const kl_tile_plan_opts *p, const kl_output *o, int mos
 
 enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
 
-/* The tiles of an output, the dearest kind first; returns what they cost together. */
+/* The tiles of an output, the costliest kind first; returns what they cost together. */
 static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps,
                        load l[KINDS])
 {
@@ -207,8 +207,8 @@ static double sum_of(const load *l, int64_t n)
     return sum;
 }
 
-/* Of l all but the dearest `whole` tiles are cut into parts, l having room for one more; a part adds to what
-   those before it wrote, which takes a while. Returns how many there are. */
+/* All tiles of l but the `whole` costliest ones are cut into parts; l has room for one more. A part adds to
+   what the parts before it wrote, which takes a while. Returns the number of tiles and parts. */
 static int64_t cut_the_rest(const kl_tile_plan_opts *p, int64_t whole, int parts, load *l, int64_t n)
 {
     qsort(l, (size_t)n, sizeof *l, by_cost);
@@ -283,7 +283,7 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
     KL_TRY(kl_realloc(&price.alone, n, KL_MEM_RECORD, err));
     kl_par_for(c.hands, (n + TOGETHER - 1) / TOGETHER, price_task, &price);
     for (int64_t i = 0; i < n; i++) rest += price.alone[i];
-    /* dearest first, all being of one slot */
+    /* the costliest first; all are of one slot */
     kl_par_sort(c.hands, o, n, sizeof *o, kl_tile_shape_by_slot);
     for (; n > 0 && o[n - 1].lone; n--) o[n - 1].most_m = o[n - 1].most_n = 1;
     from = n;

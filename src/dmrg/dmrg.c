@@ -216,7 +216,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .precise = g->precise,
                              .way = r->o->truncation,
                              .settled = before && before->noise == 0,
-                             .fill = fill};
+                             .fill = fill,
+                             .watch = r->mon && !r->probing ? r->mon->truncations : NULL};
     const int c = r->e->centre;
     KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
     if (!r->probing) {
@@ -232,12 +233,19 @@ out:
     return st;
 }
 
+static kl_status go_right(run *r, const kl_stage *g, int nstep, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    while (r->e->centre < r->e->nsite - 2 && !r->interrupted) KL_TRY(step(r, g, 1, nstep, row, err));
+out:
+    return st;
+}
+
 /* There and back again over all bonds, from wherever the centre is. */
 static kl_status go_over(run *r, const kl_stage *g, int to_right, int nstep, kl_dmrg_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
-    while (r->e->centre < r->e->nsite - 2 && !r->interrupted && to_right)
-        KL_TRY(step(r, g, 1, nstep, row, err));
+    if (to_right) KL_TRY(go_right(r, g, nstep, row, err));
     while (r->e->centre > 0 && !r->interrupted) KL_TRY(step(r, g, -1, nstep, row, err));
 out:
     return st;
@@ -321,7 +329,9 @@ static kl_engine_opts options_of(const kl_engine *e)
                             .solver = e->solver,
                             .max_basis = e->max_basis,
                             .seed = e->seed,
-                            .full = e->full};
+                            .full = e->full,
+                            .host_bytes = e->host_bytes,
+                            .scratch = e->scratch};
 }
 
 /* The state as it is, between two sweeps, on another executor; what was counted stays. */
@@ -387,8 +397,11 @@ static kl_status probe(run *r, kl_err *err)
     for (int k = 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
         const kl_stage g = kl_schedule_probe(&r->plan, k);
         kl_dmrg_row row = new_row(r, &g);
-        if (k == 1) KL_TRY(go_to(r, fast_for_few(r, g.m), err));
         KL_TRY(kl_engine_hold(r->e, g.held, err));
+        if (k == 0) { /* until then blocks have as many states as the run had */
+            KL_TRY(go_right(r, &g, 0, &row, err));
+            KL_TRY(go_to(r, fast_for_few(r, g.m), err));
+        }
         KL_TRY(go_over(r, &g, 1, 0, &row, err));
         if (!r->interrupted && k == KL_PROBE_SWEEPS - 1) {
             memcpy(last->gap, row.gap, sizeof last->gap);
@@ -513,7 +526,9 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
                                .solver = o->solver,
                                .max_basis = o->max_basis,
                                .seed = o->seed,
-                               .full = o->full};
+                               .full = o->full,
+                               .host_bytes = o->host_bytes,
+                               .scratch = o->scratch};
     KL_TRY(kl_engine_create(terms, ex, &eo, &r.e, err));
     set_whole(&r);
     g = kl_schedule_stage(&r.plan, res);

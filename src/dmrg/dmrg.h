@@ -87,6 +87,8 @@ typedef struct kl_dmrg_opts {
     int full;
     kl_truncation truncation;
     kl_sites sites;
+    int64_t host_bytes; /* 0, or what to keep to of the host's memory: operators of far cuts wait in files */
+    const char *scratch; /* the folder of these files; NULL: see scratch.h */
     void *placer; /* of the next: */
     /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
        that is not where the last one ran, the state moves there and its operators are made anew */
@@ -192,6 +194,7 @@ typedef struct kl_dmrg_monitor {
     kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
                             int direction, kl_err *err);
     int (*due)(void *self);
+    const struct kl_trunc_watch *truncations; /* NULL, or who is told of each, a probe's apart */
 } kl_dmrg_monitor;
 
 /* Finds the lowest nstate states of terms in sector opts->target. *state: NULL to begin from opts->start or
@@ -258,7 +261,7 @@ typedef struct kl_dmrg_plan {
     int matrix_max; /* rows of the largest density matrix */
     int64_t centre_doubles; /* the operators that one H x reads, */
     int64_t dense_doubles; /* and those of LR, made or not */
-    /* 1: LR is asked for, and l-1-1-r taken, for the device has no room for these */
+    /* 1: LR is asked for, and l-1-1-r taken, since the device has no memory for these */
     int lr_too_large;
     int64_t least_bytes; /* of vectors that must be on the device */
     int64_t room_bytes; /* what the device can give out; 0: not known */

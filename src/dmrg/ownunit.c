@@ -127,7 +127,8 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
                                      .sweep = mon && mon->sweep ? tell_sweep : NULL,
                                      .interrupted = mon && mon->interrupted ? tell_interrupted : NULL,
                                      .checkpoint = mon && mon->checkpoint ? tell_checkpoint : NULL,
-                                     .due = mon && mon->due ? tell_due : NULL};
+                                     .due = mon && mon->due ? tell_due : NULL,
+                                     .truncations = mon ? mon->truncations : NULL};
     /* 2. */
     st = kl_dmrg_run_scaled(&own, ex, &opts, &between, state, res, err);
     /* 3. */

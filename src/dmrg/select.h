@@ -24,7 +24,8 @@ typedef struct kl_selection {
     double unseen;   /* weight in addition to that of the states */
     double cluster;  /* weights that differ from the last one kept by no more than this part stay with it */
     double floor;    /* weights below it are rounding noise */
-    int reopen;      /* 1: sectors that noise opened keep a state each, up to a quarter of m more in all */
+    /* 1: sectors that noise opened keep a state each, in all up to a quarter of m in addition */
+    int reopen;
     int even;        /* 1: sectors of even dimension, see sectorfill.h */
     int full;        /* 1: with even, sectors filled up to whole tiles */
 } kl_selection;

@@ -45,7 +45,7 @@ typedef struct kl_state {
     double *psi; /* [nstate][npsi] */
     /* In the middle of a one-site sweep the isometry that was opened last holds all of psi, and more states:
        psi is `narrow` times its transpose. The same numbers make the same run go on. */
-    int64_t nnarrow; /* 0: there is none */
+    int64_t nnarrow; /* 0: there is no such isometry */
     double *narrow; /* [nstate][nnarrow] in the order of psi: segments of the sectors that the isometry has */
     double energy[KL_MAX_STATE];
 } kl_state;

@@ -164,6 +164,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     KL_TRY(kl_spectra_states(a.spectra, a.w, a.n, iso, *data, err));
     info->nsec = iso->basis.nsec;
     info->matrix_max = kl_spectra_largest(a.spectra);
+    if (o->watch) o->watch->seen(o->watch->self, ex, &d, o, iso, *data, info);
 out:
     kl_spectra_destroy(&a.spectra);
     kl_free(&a.dim);

@@ -4,6 +4,8 @@
 #define KL_TRUNCATE_H
 #include "dmrg/leading.h"
 
+typedef struct kl_trunc_watch kl_trunc_watch;
+
 typedef struct kl_trunc_opts {
     /* states kept at most; a cluster of weights equal to 1e-8 may overshoot it, so may what fills sectors up,
        and nstate are kept in any case */
@@ -24,6 +26,7 @@ typedef struct kl_trunc_opts {
     int narrow; /* 1: the other side has no site of its own: see kl_sector_case */
     int settled; /* 1: the sweep before was one without noise */
     const kl_warm *warm; /* the isometry that was opened last; NULL: there was none */
+    const kl_trunc_watch *watch; /* NULL: nobody looks on */
 } kl_trunc_opts;
 
 typedef struct kl_trunc_info {
@@ -36,6 +39,14 @@ typedef struct kl_trunc_info {
     int ntried, nattempt; /* sectors whose leading states alone were looked for; 1, more where too few columns
                              had been tried */
 } kl_trunc_info;
+
+/* Told of every truncation: of which wavefunctions, and the isometry that was found, whose numbers are at
+   data on the executor. */
+struct kl_trunc_watch {
+    void *self;
+    void (*seen)(void *self, kl_exec *ex, const kl_density *d, const kl_trunc_opts *o, const kl_isometry *iso,
+                 kl_dptr data, const kl_trunc_info *info);
+};
 
 /* side LEFT: new basis for the rows of psi (left block (x) site); RIGHT: for the columns. The wave holds
    opts->nstate normalized wavefunctions. grown: the operators of that enlarged block, for the noise; NULL

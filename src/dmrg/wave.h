@@ -1,4 +1,5 @@
-/* The wavefunction carried one site on, to begin there near the eigenvector (White, PRL 77, 3633 (1996)).
+/* Carries the wavefunction one site on, where it is a start vector near the eigenvector (White, PRL 77, 3633
+   (1996)).
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_WAVE_H
 #define KL_WAVE_H

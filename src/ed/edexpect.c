@@ -1,4 +1,4 @@
-/* What strings of operators are worth on a state of exact diagonalization: see ed.h.
+/* Expectation values of operator strings on a state of exact diagonalization: see ed.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/ed.h"
 #include "ed/kronsum.h"

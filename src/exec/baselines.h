@@ -5,7 +5,7 @@
 #define KL_BASELINES_H
 #include "exec/exec.h"
 
-/* Ways to do one operation that can be timed against each other. ORDER KL_WAY: kl_way_name in exec.c */
+/* Ways to do one operation, which can be timed against each other. ORDER KL_WAY: kl_way_name in exec.c */
 typedef enum kl_way {
     KL_WAY_OWN, /* as the executor does it; V^T x on a GPU: sums of a block by shuffles */
     KL_WAY_SHARED, /* V^T x: the same, sums by a tree in shared memory */

@@ -1,5 +1,5 @@
 /* Processor and device together on one list (nemes2014, Alg. 5): a list's outputs are shared out by the ratio
-   of the two speeds, the largest to the device.
+   of the two speeds, the largest ones to the device.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_HYBRID_H
 #define KL_HYBRID_H

@@ -87,8 +87,8 @@ void kl_host_kron_release(kl_exec *ex, kl_kron *k)
     k->device = NULL;
 }
 
-/* Units [from, to) of a block that has n of them, each `one` dear and all behind `before`, in piece t of nt:
-   those whose start lies in it. */
+/* Units [from, to) of a block of n units in piece t of nt: those that begin in it. A unit costs `one`, and
+   what stands before the block costs `before`. */
 static void share(double before, double one, int64_t n, double all, int t, int nt, int64_t *from, int64_t *to)
 {
     const double first = all * t / nt, last = all * (t + 1) / nt;

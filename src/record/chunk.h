@@ -34,7 +34,7 @@ typedef struct kl_chunks {
 } kl_chunks;
 
 /* may[i] = 1, i = 0..last - first: records [first, first + i) and [first + i, last) of the group may be run
-   by different hands, each with a WORK of its own, and what both make of its segment be added. */
+   apart, each part with a WORK of its own, and what both make of the segment may be added. */
 void kl_group_cuts(const kl_batch *b, const kl_group *g, char *may);
 
 /* The latest record in [first, before) that writes anew, as one run, all of WORK[from .. from + n); -1:

@@ -6,7 +6,7 @@
 #include "run/keepfile.h"
 #include "run/pace.h"
 
-/* Who keeps; as the file says it. */
+/* Who keeps the run, as the file says it. */
 typedef enum kl_edstage { KL_EDSTAGE_SOLVER, KL_EDSTAGE_SPECTRA, KL_EDSTAGE_THERMAL } kl_edstage;
 
 typedef struct kl_edkeep {

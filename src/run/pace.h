@@ -8,7 +8,7 @@
 typedef struct kl_pace {
     double every; /* seconds between two, as asked for */
     double last, cost; /* when the last one was written, and how long that took, seconds */
-    int warned; /* a failure is told once */
+    int warned; /* 1: a failure was told, which is done once */
     int kept; /* there is a checkpoint of this run; a run that goes on from one sets it itself */
     const kl_watch *watch; /* NULL, or who is told of a failure */
 } kl_pace;

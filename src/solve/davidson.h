@@ -11,8 +11,8 @@ kl_status kl_davidson_solve(const kl_linop *h, const kl_eig_opts *opts, kl_dptr 
 
 /* Columns of length n (as padded by the caller) that it allocates. */
 int kl_davidson_columns(const kl_eig_opts *opts, int64_t n);
-/* Of these, and of buffers for columns that come from the host, how many must be on a device that has no room
-   for all. */
+/* How many of these columns, and of the buffers for columns that come from the host, must be on a device that
+   has no memory for all of them. */
 int kl_davidson_least_columns(const kl_eig_opts *opts, int64_t n);
 
 #endif

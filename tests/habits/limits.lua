@@ -10,14 +10,10 @@ local COLUMNS, STRING = 110, 60
 local FILE, TEST_FILE, FUNCTION, PARAMETERS = 700, 1000, 100, 9
 
 -- What still breaks a limit, by file: "lines", "file", or the name of a function (its length, or its
--- parameters): kernels tuned by hand, whose compiled text would change. Nothing is added here; an exception
+-- parameters): parts of kernels tuned by hand, whose compiled text would change (in tensor.c registers would
+-- get other names, in kron_device.h an index would be made otherwise). Nothing is added here; an exception
 -- that is not needed any more is a fault.
 local open = {
-    ["cuda/kernels/gemm.cu"] = "producer",
-    ["cuda/kernels/small.cu"] = "add",
-    ["offload/fuse.c"] = "store tiles",
-    ["offload/reduce.c"] = "columns",
-    ["offload/tall.c"] = "combine_part dots2 dots_bare dots_flat",
     ["offload/tensor.c"] = "producer steps write_tile",
     ["offload/tensor_parts.h"] = "fetch_columns fetch_rows",
     ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
