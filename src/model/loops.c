@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/lattice.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -12,6 +13,7 @@ enum {
 };
 
 typedef struct search {
+    const kl_lattice *lat;
     int length, *first, *neighbour; /* of site i: neighbour[first[i] .. first[i + 1]) */
     int path[MOST_LENGTH];
     int n, room, *site;
@@ -46,9 +48,22 @@ out:
     return st;
 }
 
+/* 1: the path leads around a ring, a cylinder or a torus. */
+static int winds(const search *s)
+{
+    double sum[2] = {0, 0}, step[2];
+    for (int k = 0; k < s->length && s->lat->has_xy; k++) {
+        kl_lattice_step(s->lat, s->path[k], s->path[(k + 1) % s->length], step);
+        sum[0] += step[0];
+        sum[1] += step[1];
+    }
+    return hypot(sum[0], sum[1]) > 1e-6;
+}
+
 static kl_status keep(search *s, kl_err *err)
 {
     kl_status st = KL_OK;
+    if (winds(s)) return KL_OK;
     if (s->n == MOST_LOOP) return kl_fail(err, KL_EINPUT, "these are more than ten million closed paths");
     if (s->n == s->room) {
         s->room = 2 * s->room + 64;
@@ -81,7 +96,7 @@ out:
 kl_status kl_lattice_loops(const kl_lattice *lat, int cls, int length, int *n, int **site, kl_err *err)
 {
     kl_status st = KL_OK;
-    search s = {.length = length};
+    search s = {.lat = lat, .length = length};
     *n = 0;
     *site = NULL;
     if (length < 3 || length > MOST_LENGTH)

@@ -356,6 +356,8 @@ do
     local loop, named = document "ed ./four.lua --lattice ladder:3x2 --charge Sz=0",
         document "ed ./named.lua --lattice ladder:3x2 --charge Sz=0"
     ok(near(loop.energy, named.energy, 1e-12), "plaquettes of a ladder", loop.energy, named.energy)
+    up = document "ed ./four.lua --lattice cylinder:3x4 --charge Sz=6"
+    ok(near(up.energy, 20 / 4 + 0.3 * 8 / 16, 1e-12), "plaquettes of a cylinder, not its rings", up.energy)
     model("bad.lua", 'loop(2, "nn", K * Sz(i)*Sz(j))')
     kit.refused("ed ./bad.lua --sites 4 --charge Sz=0", "from 3 to 6")
     model("bad.lua", bond .. 'loop(3, "none", K * Sz(i)*Sz(j))')

@@ -143,6 +143,12 @@ static void walk(oracle *o, const kl_params *p, const kl_term_def *d)
                 good = (k == 0 || s[k] > s[0]) && bonded(lat, s[k], s[(k + 1) % d->nslot], d->where);
                 for (int l = 0; l < k; l++) good &= s[k] != s[l];
             }
+            double sum[2] = {0, 0}, step[2];
+            for (int k = 0; k < d->nslot && good && lat->has_xy; k++) {
+                kl_lattice_step(lat, s[k], s[(k + 1) % d->nslot], step);
+                for (int c = 0; c < 2; c++) sum[c] += step[c];
+            }
+            good &= hypot(sum[0], sum[1]) < 1e-6; /* not around a cylinder */
             if (good && s[1] < s[d->nslot - 1]) place(o, p, d, s, -1, kl_lattice_distance(lat, s[0], s[1]));
         }
     }
