@@ -109,6 +109,73 @@ def _correlation(r: Result, name: str) -> Panel:
     return draw
 
 
+def _class_of(name: str) -> str:
+    """ "nn" of "bond/nn,Sz(i)*Sz(j)"."""
+    return name.split("/", 1)[1].split(",", 1)[0]
+
+
+def _bonds(r: Result, name: str) -> Panel | None:
+    """A value for each bond of a class: lines on the lattice, or along a chain."""
+    among = f"bond/class/{_class_of(name)}"
+    if "bond/sites" not in r or among not in r:
+        return None
+    at = r[among] > 0
+    first, vector, value = r["bond/sites"][at, 0].astype(int), r["bond/vector"][at], r[name]
+    if len(first) != len(value):
+        return None
+    start = r["site/xy"][first]
+    kind, label = name.split("/", 1)
+    title = f"energy on bonds {label}" if kind == "energies" else f"bonds {label}"
+
+    def line(ax: Axes) -> None:
+        ax.plot(start[:, 0] + vector[:, 0] / 2, value, "o-", ms=3)
+        ax.set(title=title, xlabel="middle of the bond")
+
+    def plane(ax: Axes) -> None:
+        largest = np.abs(value).max() or 1.0
+        for (x, y), (dx, dy), v in zip(start, vector, value):
+            colour = "tab:blue" if v > 0 else "tab:orange"
+            ax.plot([x, x + dx], [y, y + dy], lw=6 * abs(v) / largest, color=colour, solid_capstyle="butt")
+        ax.plot(*r["site/xy"].T, "o", ms=3, color="gray")
+        ax.set(title=f"{title}: largest {largest:.3g}", xlabel="$x$", ylabel="$y$", aspect="equal")
+
+    return plane if _is_plane(r) else line
+
+
+def _bond_pairs(r: Result, name: str) -> Panel | None:
+    """Pairs of bonds in the same row, by their distance along it."""
+    among = f"bond/class/{_class_of(name)}"
+    if "bond/sites" not in r or among not in r:
+        return None
+    at = r[among] > 0
+    middle = r["site/xy"][r["bond/sites"][at, 0].astype(int)] + r["bond/vector"][at] / 2
+    value = r[name]
+    if value.shape != (len(middle), len(middle)):
+        return None
+    along = middle[None, :, 0] - middle[:, None, 0]
+    row = (np.abs(middle[None, :, 1] - middle[:, None, 1]) < 1e-6) & (along > 1e-6)
+    distance = np.unique(along[row].round(6))
+    mean = np.array([value[row & (np.abs(along - d) < 1e-5)].mean() for d in distance])
+
+    def draw(ax: Axes) -> None:
+        ax.loglog(distance, np.abs(mean), "o-", ms=3)
+        ax.set(title=f"bonds {name.split('/', 1)[1]}", xlabel="distance along the row", ylabel="magnitude")
+
+    return draw if len(distance) else None
+
+
+def _mutual(r: Result, name: str) -> Panel:
+    value = np.array(r[name])
+    np.fill_diagonal(value, np.nan)
+
+    def draw(ax: Axes) -> None:
+        image = ax.imshow(value, origin="lower", cmap="Blues", vmin=0)
+        ax.figure.colorbar(image, ax=ax, label="$I_{ij}$")
+        ax.set(title="mutual information", xlabel="site", ylabel="site")
+
+    return draw
+
+
 def _structure(r: Result, name: str) -> Panel:
     value = r[name]
     title = "structure factor " + name.split("/", 1)[1]
@@ -147,14 +214,21 @@ def _thermal(r: Result, name: str) -> Panel:
     return draw
 
 
-_BY_NAME: dict[str, Callable[[Any, str], Panel]] = {
+_BY_NAME: dict[str, Callable[[Any, str], Panel | None]] = {
     "local": _local,
     "correlation": _correlation,
     "connected": _correlation,
+    "energies": _bonds,
+    "bondcorr": _bond_pairs,
+    "bondconnected": _bond_pairs,
+    "mutual": _mutual,
     "structure": _structure,
     "spectral": _spectral,
     "thermal": _thermal,
 }
+
+
+_LATTICE = ("bond/sites", "bond/vector", "bond/length", "bond/class/")
 
 
 def panels(r: Result) -> list[Panel]:
@@ -168,8 +242,13 @@ def panels(r: Result) -> list[Panel]:
         found.append(_entropy(r))
     for name in r:
         maker = _BY_NAME.get(name.split("/")[0])
-        if maker is not None and name != "thermal/temperature" and np.ndim(r[name]) > 0:
-            found.append(maker(r, name))
+        if name.startswith("bond/") and not name.startswith(_LATTICE):
+            maker = _bonds
+        if maker is None or name == "thermal/temperature" or np.ndim(r[name]) == 0:
+            continue
+        panel = maker(r, name)
+        if panel is not None:
+            found.append(panel)
     return found
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from pyscf import ao2mo
 from pyscf.fci import cistring, direct_spin1
-from pyscf.lib import StreamObject
 from pyscf.fci.addons import _unpack_nelec
+from pyscf.lib import StreamObject
 
 from .molecule import Molecule
 from .result import Result
@@ -97,7 +97,7 @@ class DMRGCI(StreamObject):
             raise NotImplementedError("one state at a time; FCI takes several")
         na, nb = _unpack_nelec(nelec, self.spin)
         system = Molecule(h1e, ao2mo.restore(1, eri, norb), na + nb, na - nb, float(ecore))
-        options = {} if "schedule" in self.options else dict(accuracy=self.accuracy)
+        options: dict[str, Any] = {} if "schedule" in self.options else dict(accuracy=self.accuracy)
         options |= self.options
         r = self.result = dmrg(system, two_body=True, progress=False, **options)
         self.converged = r.converged

@@ -32,6 +32,8 @@ _DIMENSIONS = {
     "connected": ("site", "site_2"),
     "string": ("site", "site_2"),
     "structure": ("momentum_x", "momentum_y"),
+    "mutual": ("site", "site_2"),
+    "density": ("local_state_1", "local_state_2"),
     "density_alpha": ("orbital", "orbital_2"),
     "density_beta": ("orbital", "orbital_2"),
 }

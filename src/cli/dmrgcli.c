@@ -297,6 +297,7 @@ static kl_status run_scan(run *x, int *stopped, kl_err *err)
         KL_TRY(run_sector(x, sector[i], &state, err));
         if (!x->r->finished) break;
         item[ndone++] = kl_runtable_item(x->t, x->r, label, x->path);
+        if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, ndone, item, err));
         if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
         lowest = ndone - 1;
         if (path[0] != '\0') KL_TRY(keep_lowest(x, path, state, item, lowest, err));

@@ -86,6 +86,15 @@ static void span(const kl_panel *p, int of_y, double out[2])
         }
 }
 
+/* 1: x are whole numbers, such as sites and sweeps. */
+static int counts(const kl_panel *p)
+{
+    for (int s = 0; s < p->nseries; s++)
+        for (int64_t i = 0; i < p->series[s].n; i++)
+            if (p->series[s].x[i] != floor(p->series[s].x[i])) return 0;
+    return 1;
+}
+
 /* Of curves on one value gnuplot would show the noise. */
 static void ranges(FILE *to, const kl_panel *p)
 {
@@ -100,7 +109,7 @@ static void ranges(FILE *to, const kl_panel *p)
     else if (p->log_x) fprintf(to, "set xrange [%.17g:%.17g]\nset xtics autofreq\n", 0.9 * x[0], 1.1 * x[1]);
     else {
         const double room = x[1] > x[0] ? 0.03 * (x[1] - x[0]) : 0.5;
-        const int whole = x[0] == floor(x[0]) && x[1] == floor(x[1]) && x[1] - x[0] < 13 && x[1] - x[0] > 3;
+        const int whole = counts(p) && x[1] - x[0] < 13;
         fprintf(to, "set xrange [%.17g:%.17g]\nset xtics %s\n", x[0] - room, x[1] + room,
                 whole ? "1" : "autofreq");
     }
@@ -139,7 +148,7 @@ static void draw_curves(FILE *to, int panel, const kl_panel *p)
     for (int s = 0; s < p->nseries; s++) named += p->series[s].name[0] != '\0';
     fprintf(to, "%s logscale x\n%s logscale y\nset format y '%s'\nset key %s\n", p->log_x ? "set" : "unset",
             p->log_y ? "set" : "unset", p->log_y ? "%.0e" : "%g",
-            named > 5   ? "outside right samplen 1.2 font ',8'"
+            named > 2   ? "outside right samplen 1.2 font ',8'"
             : named > 0 ? "inside top right samplen 1.5 font ',9'"
                         : "off");
     fprintf(to, "plot ");

@@ -482,24 +482,21 @@ out:
     return st;
 }
 
-/* Of orbitals of a molecule, or of sites, in the order of DMRG; on a lattice also lines on its bonds, circles
-   for the entropy of a site by itself, which stands on the diagonal. */
+/* Of orbitals of a molecule, or of sites, in the order of DMRG; on a lattice also lines on its bonds. */
 static kl_status information(const kl_result *r, const kl_measured *m, const char *title, kl_figure *f,
                              kl_err *err)
 {
     kl_status st = KL_OK;
     kl_panel *p;
     const int n = r->nsite;
-    double *site = NULL, *bond = NULL;
+    double *bond = NULL;
     if (strcmp(m->name, "mutual") == 0 && kl_panels_plane(r)) {
-        KL_TRY(kl_alloc(&site, n, KL_MEM_WORK, err));
         KL_TRY(kl_alloc(&bond, r->geometry.nbond, KL_MEM_WORK, err));
-        for (int i = 0; i < n; i++) site[i] = m->data[(int64_t)i * (n + 1)];
         for (int64_t b = 0; b < r->geometry.nbond; b++)
             bond[b] = kl_geometry_is(&r->geometry, b, "nn")
                           ? m->data[(int64_t)r->geometry.bond[b][0] * n + r->geometry.bond[b][1]]
                           : NAN;
-        KL_TRY(kl_panels_map(r, "mutual information on bonds, entropy of sites", site, bond, f, err));
+        KL_TRY(kl_panels_map(r, "mutual information on bonds", NULL, bond, f, err));
     }
     KL_TRY(kl_figure_add(f, KL_PANEL_PLANE, title, &p, err));
     snprintf(p->x, sizeof p->x, "position");
@@ -514,7 +511,6 @@ static kl_status information(const kl_result *r, const kl_measured *m, const cha
             p->z[(int64_t)i * n + j] = i == j ? 0 : m->data[(int64_t)r->order[i] * n + r->order[j]];
     }
 out:
-    kl_free(&site);
     kl_free(&bond);
     return st;
 }

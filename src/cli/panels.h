@@ -3,6 +3,7 @@
 #ifndef KL_PANELS_H
 #define KL_PANELS_H
 #include "cli/figure.h"
+#include "io/cifile.h"
 #include "io/result.h"
 
 /* Of one result: convergence, entropies with the central charge, levels, spectra, thermodynamics, profiles,
@@ -13,6 +14,10 @@ kl_status kl_panels_one(const kl_result *r, kl_figure *f, kl_err *err) KL_MUST_C
    their limits; where one parameter differs, energies and averages against it. */
 kl_status kl_panels_many(int n, kl_result *const *r, const char *const *path, kl_figure *f,
                          kl_err *err) KL_MUST_CHECK;
+
+/* Of configuration interaction: states by irrep and spin, their weights by level of excitation, occupations
+   of natural orbitals. */
+kl_status kl_panels_ci(const kl_ci_record *c, kl_figure *f, kl_err *err) KL_MUST_CHECK;
 
 /* What both use: */
 const kl_measured *kl_panels_find(const kl_result *r, const char *name);

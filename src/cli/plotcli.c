@@ -54,10 +54,11 @@ static kl_status of_results(const kl_options *o, const char *path, kl_err *err)
     KL_TRY(kl_alloc(&name, n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) {
         name[i] = i == 0 ? o->file : o->more.text[i - 1];
-        KL_TRY(kl_resultcli_load(name[i], 0, &loaded[i], err));
+        KL_TRY(kl_resultcli_load(name[i], n == 1, &loaded[i], err));
         r[i] = loaded[i]->r;
     }
-    if (n == 1) KL_TRY(kl_panels_one(r[0], &f, err));
+    if (r[0] == NULL) KL_TRY(kl_panels_ci(&loaded[0]->ci, &f, err));
+    else if (n == 1) KL_TRY(kl_panels_one(r[0], &f, err));
     else KL_TRY(kl_panels_many(n, r, name, &f, err));
     if (drawn) {
         const kl_figure_look look = {o->columns > 0 ? (int)o->columns : 2,

@@ -83,6 +83,40 @@ def test_model_file_is_part_of_the_key(tmp_path):
     assert len(keys) == 2
 
 
+BONDS = [
+    "mutual",
+    "energies(nn)",
+    "density(0,1)",
+    "bond(nn,n_up(i)*n_dn(j))",
+    'corr("rung",n_up(i)*n_dn(j),hc)',
+    'connected("rung",n_up(i)*n_dn(j),n_up(i)*n_dn(j))',
+]
+
+
+def test_bonds_and_density_matrices():
+    problem = dict(lattice="ladder:3x2", params=dict(U=4), charges=dict(N_up=3, N_dn=3), **ONE)
+    r = kl.dmrg("hubbard", accuracy=1e-9, measure=BONDS, **problem)
+    exact = kl.ed("hubbard", measure=BONDS, **problem)
+    kinds = ("mutual", "energies", "density", "bondcorr", "bondconnected")
+    shared = [n for n in exact if n.split("/")[0] in kinds]
+    assert len(shared) == 5
+    for name in shared:
+        assert np.abs(r[name] - exact[name]).max() < 1e-4, name
+    onsite = 4 * r.measure("n_up*n_dn").sum()
+    assert r["energies/nn"].sum() + onsite == pytest.approx(r.energy, abs=1e-6)
+    assert np.trace(r["density/0,1"]) == pytest.approx(1, abs=1e-10)
+    w = np.linalg.eigvalsh(r["density/0,1"])
+    mutual = r["mutual"]
+    pair = -(w[w > 1e-14] * np.log(w[w > 1e-14])).sum()
+    assert mutual[0, 0] + mutual[1, 1] - pair == pytest.approx(mutual[0, 1], abs=1e-9)
+    assert r.to_xarray()["mutual"].dims == ("site", "site_2")
+    titles = " ".join(ax.get_title() for ax in r.plot().axes)
+    for wanted in ("energy on bonds nn", "bonds nn,n_up", "bonds rung", "mutual information"):
+        assert wanted in titles, titles
+    chain = kl.dmrg("heisenberg", lattice=8, charges=dict(Sz=0), measure="bond(nn)", **ONE)
+    assert any(ax.get_title() == "bonds nn" for ax in chain.plot().axes)
+
+
 def test_figures(ladder, tmp_path):
     figure = ladder.plot()
     titles = [ax.get_title() for ax in figure.axes]
