@@ -39,7 +39,9 @@
 #include "base/atomicfile.h"
 #include "cli/planrun.h"
 #include "cli/plotcli.h"
+#include "cli/rankratescli.h"
 #include "cli/rankscli.h"
+#include "comm/comm.h"
 #include "cli/report.h"
 #include "cli/resultcli.h"
 #include "run/runfile.h"
@@ -180,6 +182,7 @@ static kl_status dispatch(kl_options *o, int which, int *count, int *status, kl_
     case KL_CMD_COMPLETION: return kl_completion_script(o->file, err);
     case KL_CMD_MAN: return command_man(o, err);
     default:
+        if (o->command == KL_CMD_TUNE && kl_comm_world() != NULL) return kl_rankratescli_keep(o->output, err);
         if (is_bench(o->command)) return kl_bench_run(o, err);
         return kl_fail(err, KL_EABSENT, "%s is not built into this program", kl_command_name(o->command));
     }

@@ -550,6 +550,7 @@ kl_status kl_bench_tune(const kl_options *o, kl_err *err)
     if (wanted(b, KL_TIMED_SPMV)) KL_TRY(measure_layouts(b, t, err));
     const double after = kl_prof_seconds();
     if (b->only) keep_others(b, old, t);
+    kl_tune_keep_rates(t, b->output);
     KL_TRY(kl_tune_write(t, b->output, err));
     print_spent(b, between - before, after - between, after - begin);
     printf("written to %s; --exec auto asks it from now on\n", t->path);

@@ -312,7 +312,8 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
     kl_edrun_opts(t, &opts);
     const int nthread = kl_task_threads(o);
     KL_TRY(kl_ed_make_plan(t->terms, t->target, kl_edrun_form(o), &opts, nthread, &p, err));
-    if (o->ranks > 0) KL_TRY(kl_rankplan_ed(&p, (int)o->ranks, &nrank, &ranks, err));
+    const kl_rankrate between = kl_rankplan_between(o->exec != NULL && strcmp(o->exec, "cuda") == 0);
+    if (o->ranks > 0) KL_TRY(kl_rankplan_ed(&p, (int)o->ranks, &between, &nrank, &ranks, err));
     kl_qn_print(t->model, t->target, charges, sizeof charges);
     if (o->json) {
         kl_json j = kl_json_begin(stdout);
@@ -349,7 +350,7 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
             printf("time         about %.2g s a product with H on %d thread%s; 40 to 250 products for the "
                    "lowest energy\n",
                    p.seconds_apply, nthread, nthread == 1 ? "" : "s");
-        kl_report_rankplan(stdout, "product", nrank, ranks);
+        kl_report_rankplan(stdout, "product", &between, nrank, ranks);
     }
 out:
     kl_free(&ranks);

@@ -6,6 +6,7 @@
 #endif
 #include "comm/comm.h"
 #include "cli/listing.h"
+#include "cli/rankratescli.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -299,6 +300,7 @@ kl_status kl_list_devices(const kl_options *o, kl_err *err)
         kl_json j = kl_json_begin(stdout);
         kl_report_json_open(&j, KL_VERSION, "devices");
         if (kl_comm_world() != NULL) kl_json_int(&j, "ranks", kl_comm_world()->size);
+        kl_rankratescli_json(&j);
         kl_json_text(&j, "processor", processor);
         kl_json_int(&j, "cores", kl_task_threads(o));
         kl_json_real(&j, "memory_bytes", memory);
@@ -322,6 +324,7 @@ kl_status kl_list_devices(const kl_options *o, kl_err *err)
     if (c != NULL)
         printf("ranks     %d on %d machine%s, %d here (%s)\n", c->size, c->nhost, c->nhost == 1 ? "" : "s",
                c->nlocal, c->library);
+    kl_rankratescli_print(stdout);
     printf("host      %s, %d cores for this process, %.1f GB of memory\n", processor, kl_task_threads(o),
            1e-9 * memory);
     printf("kernels   %s (small products)\n", kernels);

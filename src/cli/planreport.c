@@ -177,7 +177,7 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
     kl_report_ways(to, &plan[n - 1]);
 }
 
-void kl_report_rankplan(FILE *to, const char *unit, int n, const kl_rankplan *row)
+void kl_report_rankplan(FILE *to, const char *unit, const kl_rankrate *between, int n, const kl_rankplan *row)
 {
     char a[32], b[32], c[32];
     if (n == 0) return;
@@ -189,8 +189,12 @@ void kl_report_rankplan(FILE *to, const char *unit, int n, const kl_rankplan *ro
         if (row[i].idle > 0) fprintf(to, "   %d idle: there is no more to share", row[i].idle);
         fputc('\n', to);
     }
-    fprintf(to, "as many threads each; %s/s from the others, %.2g s an exchange, nothing overlaps\n",
-            kl_report_bytes(kl_rankplan_rate, a), kl_rankplan_latency);
+    fprintf(to, "as many threads each; %s/s from the others, %.2g s an exchange",
+            kl_report_bytes(between->rate, a), between->latency);
+    if (between->ranks > 0)
+        fprintf(to, " (measured, %d ranks on %d machine%s)", between->ranks, between->hosts,
+                between->hosts == 1 ? "" : "s");
+    fprintf(to, ", nothing overlaps\n");
 }
 
 void kl_report_rankplan_json(kl_json *j, int n, const kl_rankplan *row)

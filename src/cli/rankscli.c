@@ -8,6 +8,7 @@
 #include "base/isa.h"
 #include "base/mem.h"
 #include "cli/lastwords.h"
+#include "cli/rankratescli.h"
 #include "cli/report.h"
 #include "comm/comm.h"
 #include "config.h"
@@ -74,9 +75,13 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
             st =
                 kl_fail(err, KL_EINPUT, "--infinite is done by one process, and %d were started", comm->size);
         break;
+    case KL_CMD_DEVICES:
+    case KL_CMD_TUNE:
+        if (!o->help) KL_TRY(kl_rankratescli_measure(err));
+        *idle = comm->rank > 0;
+        break;
     case KL_CMD_PLAN:
     case KL_CMD_MODELS:
-    case KL_CMD_DEVICES:
     case KL_CMD_SHOW:
     case KL_CMD_PLOT:
     case KL_CMD_VERSION:

@@ -80,7 +80,8 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
 void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan, int nrank,
                          const kl_rankplan *ranks);
 /* What several ranks would take of what takes one process `unit`: a sweep, a product. */
-void kl_report_rankplan(FILE *to, const char *unit, int n, const kl_rankplan *row);
+void kl_report_rankplan(FILE *to, const char *unit, const kl_rankrate *between, int n,
+                        const kl_rankplan *row);
 void kl_report_rankplan_json(kl_json *j, int n, const kl_rankplan *row);
 /* The ways to run the list of H x, and what each takes of the device's memory; nothing where there is one
    way. */

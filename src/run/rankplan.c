@@ -7,9 +7,17 @@
 
 #include "base/mem.h"
 #include "comm/share.h"
+#include "run/tune.h"
 
 /* MPI through the memory of one machine, or a network of 25 Gb/s. */
-const double kl_rankplan_rate = 3e9, kl_rankplan_latency = 2e-5;
+static const kl_rankrate assumed = {.rate = 3e9, .latency = 2e-5};
+
+kl_rankrate kl_rankplan_between(int devices)
+{
+    kl_rankrate found = assumed;
+    (void)kl_tune_rate(devices, &found);
+    return found;
+}
 
 /* Of a sweep: records, the wave's transform and small lists, which every rank does. */
 static const double alike = 0.08;
@@ -53,7 +61,8 @@ out:
     return st;
 }
 
-kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, int *n, kl_rankplan **out, kl_err *err)
+kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, const kl_rankrate *between, int *n,
+                           kl_rankplan **out, kl_err *err)
 {
     kl_status st = KL_OK;
     const double nstep = 2.0 * (p->nsite > 3 ? p->nsite - 2 : 1), dim = 8.0 * (double)p->dim;
@@ -67,8 +76,8 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, int *n, kl_rankplan 
         const double else_where = 1.0 - 1.0 / r->ranks, several = r->ranks > 1;
         KL_TRY(longest(p, r->ranks, &share, &r->idle, err));
         r->traffic = nstep * else_where * (products * dim + 2 * block);
-        r->seconds = p->seconds_sweep * (alike + (1 - alike) * share) + r->traffic / kl_rankplan_rate +
-                     several * nstep * (products * exchanges + others) * kl_rankplan_latency;
+        r->seconds = p->seconds_sweep * (alike + (1 - alike) * share) + r->traffic / between->rate +
+                     several * nstep * (products * exchanges + others) * between->latency;
         r->bytes =
             (double)p->memory_bytes + several * dim -
             else_where * 8.0 *
@@ -79,7 +88,8 @@ out:
     return st;
 }
 
-kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, int *n, kl_rankplan **out, kl_err *err)
+kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, const kl_rankrate *between, int *n, kl_rankplan **out,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     *n = rows_of(most);
@@ -89,8 +99,8 @@ kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, int *n, kl_rankplan **ou
         r->ranks = ranks_of(i, most);
         const double part = p->vector_bytes / r->ranks, several = r->ranks > 1;
         r->traffic = 2 * part * (1.0 - 1.0 / r->ranks); /* there, and back */
-        r->seconds = p->seconds_apply / r->ranks + r->traffic / kl_rankplan_rate +
-                     several * exchanges * kl_rankplan_latency;
+        r->seconds =
+            p->seconds_apply / r->ranks + r->traffic / between->rate + several * exchanges * between->latency;
         r->bytes = p->nvector * part + p->table_bytes + several * part;
         r->efficiency = p->seconds_apply / (r->ranks * r->seconds);
         /* tiles of eight states of the right half each */

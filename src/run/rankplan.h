@@ -4,6 +4,7 @@
 #define KL_RANKPLAN_H
 #include "dmrg/dmrg.h"
 #include "ed/ed.h"
+#include "run/rankrates.h"
 
 typedef struct kl_rankplan {
     int ranks, idle; /* idle: without any part of a product with H */
@@ -14,11 +15,12 @@ typedef struct kl_rankplan {
 } kl_rankplan;
 
 /* 1, 2, 4, ... and at the end `most` ranks: *out has *n rows. */
-kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, int *n, kl_rankplan **out,
-                           kl_err *err) KL_MUST_CHECK;
-kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, int *n, kl_rankplan **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, const kl_rankrate *between, int *n,
+                           kl_rankplan **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, const kl_rankrate *between, int *n, kl_rankplan **out,
+                         kl_err *err) KL_MUST_CHECK;
 
-/* What the model takes for granted: bytes that a rank gets in a second, and seconds of an exchange. */
-extern const double kl_rankplan_rate, kl_rankplan_latency;
+/* Between ranks, or between their devices: as it was measured (tune.h), else what is assumed, of 0 ranks. */
+kl_rankrate kl_rankplan_between(int devices);
 
 #endif

@@ -5,6 +5,7 @@
 #endif
 #include "run/tune.h"
 #include "config.h"
+#include "base/mem.h"
 #include "base/folder.h"
 #include "base/infile.h"
 #include "base/atomicfile.h"
@@ -30,6 +31,7 @@ static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS,  
                                           KL_NOP,     KL_OP_KRON,  KL_OP_SIGMA, KL_NOP};
 
 /* Matrices whose layout was measured. */
+static const char *const between[2] = {"hosts", "devices"}; /* as a line of ranks has them */
 static const char *const row_length[2] = {"short-rows", "long-rows"};
 
 #define TABLE "tune-table"
@@ -125,6 +127,10 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err)
     for (int i = 0; i < t->nlayout; i++)
         fprintf(f, "layout %s %s %.6g %.6g\n", kl_tune_exec[t->layout[i].exec],
                 row_length[t->layout[i].longer], t->layout[i].cost.lay_out, t->layout[i].cost.gain);
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < t->nrate[k]; i++)
+            fprintf(f, "ranks %s %d %d %.6g %.6g\n", between[k], t->rate[k][i].ranks, t->rate[k][i].hosts,
+                    t->rate[k][i].rate, t->rate[k][i].latency);
     const int bad = ferror(f), closed = fclose(f);
     if (bad || closed != 0)
         KL_TRY(kl_fail(err, KL_EIO, "the tune table %.300s cannot be written: %s", t->path, strerror(errno)));
@@ -190,6 +196,20 @@ static kl_status read_layout(kl_tune *t, const char *line, int number, kl_err *e
     return KL_OK;
 }
 
+static kl_status read_rate(kl_tune *t, const char *line, int number, kl_err *err)
+{
+    char name[16];
+    kl_rankrate r = {0};
+    if (sscanf(line, "ranks %15s %d %d %lf %lf", name, &r.ranks, &r.hosts, &r.rate, &r.latency) != 5)
+        return refuse_line(t, line, number, "measurement", err);
+    const int devices = strcmp(name, between[1]) == 0;
+    if (strcmp(name, between[devices]) != 0 || r.ranks < 2 || r.hosts < 1 || r.hosts > r.ranks ||
+        !(r.rate > 0 && isfinite(r.rate) && r.latency > 0 && isfinite(r.latency)))
+        return refuse_line(t, line, number, "rate between ranks", err);
+    kl_tune_keep_rate(t, devices, &r);
+    return KL_OK;
+}
+
 /* A measurement, behind the lines of version and devices. */
 static kl_status read_line(kl_tune *t, const char *line, int number, kl_err *err)
 {
@@ -200,6 +220,7 @@ static kl_status read_line(kl_tune *t, const char *line, int number, kl_err *err
     if (strncmp(line, "projection ", 11) == 0) return read_projection(t, line, number, err);
     if (strncmp(line, "opening ", 8) == 0) return read_opening(t, line, number, err);
     if (strncmp(line, "layout ", 7) == 0) return read_layout(t, line, number, err);
+    if (strncmp(line, "ranks ", 6) == 0) return read_rate(t, line, number, err);
     if (t->n == KL_TUNE_MOST ||
         sscanf(line, "%15s %lld %lf %lf %lf", what, &size, &r.seconds[0], &r.seconds[1], &r.seconds[2]) != 5)
         return refuse_line(t, line, number, "measurement", err);
@@ -248,6 +269,41 @@ kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err)
 out:
     if (f) fclose(f);
     return st;
+}
+
+void kl_tune_keep_rate(kl_tune *t, int devices, const kl_rankrate *rate)
+{
+    kl_rankrate *const all = t->rate[devices];
+    int n = 0;
+    for (int i = 0; i < t->nrate[devices]; i++)
+        if (all[i].ranks != rate->ranks || all[i].hosts != rate->hosts) all[n++] = all[i];
+    if (n == KL_TUNE_NRATE) memmove(all, all + 1, (size_t)--n * sizeof *all);
+    all[n++] = *rate;
+    t->nrate[devices] = n;
+}
+
+void kl_tune_keep_rates(kl_tune *t, const char *path)
+{
+    kl_tune *old = NULL;
+    kl_err none;
+    if (kl_alloc(&old, 1, KL_MEM_MISC, &none) != KL_OK) return;
+    if (kl_tune_read(path, old, &none) == KL_OK) {
+        memcpy(t->nrate, old->nrate, sizeof t->nrate);
+        memcpy(t->rate, old->rate, sizeof t->rate);
+    }
+    kl_free(&old);
+}
+
+int kl_tune_rate(int devices, kl_rankrate *out)
+{
+    kl_tune *t = NULL;
+    kl_err none;
+    int n = 0;
+    if (kl_alloc(&t, 1, KL_MEM_MISC, &none) != KL_OK) return 0;
+    if (kl_tune_read(NULL, t, &none) == KL_OK) n = t->nrate[devices];
+    if (n > 0) *out = t->rate[devices][n - 1];
+    kl_free(&t);
+    return n > 0;
 }
 
 kl_projection kl_tune_way(const kl_tune *t, double size)

@@ -4,11 +4,13 @@
 #ifndef KL_TUNE_H
 #define KL_TUNE_H
 #include "run/optime.h"
+#include "run/rankrates.h"
 #include "exec/mixed.h"
 
 enum {
     KL_TUNE_MOST = 128,
     KL_TUNE_NEXEC = 3,
+    KL_TUNE_NRATE = 16,
 };
 extern const char *const kl_tune_exec[KL_TUNE_NEXEC]; /* host, offload, cuda */
 
@@ -43,6 +45,8 @@ typedef struct kl_tune {
     kl_tune_list list[KL_TUNE_MOST];
     int nlayout;
     kl_tune_layout layout[2 * KL_TUNE_NEXEC];
+    int nrate[2]; /* between ranks, and between their devices, the latest last */
+    kl_rankrate rate[2][KL_TUNE_NRATE];
 } kl_tune;
 
 /* path NULL: tune-table in the cache folder, which is made. */
@@ -51,6 +55,13 @@ kl_status kl_tune_write(kl_tune *t, const char *path, kl_err *err) KL_MUST_CHECK
 kl_status kl_tune_probe(kl_tune *t, const char *path, kl_err *err) KL_MUST_CHECK;
 /* EABSENT, with the reason: there is none, or it belongs to another version of the program. */
 kl_status kl_tune_read(const char *path, kl_tune *t, kl_err *err) KL_MUST_CHECK;
+
+/* Instead of what the table has for as many ranks on as many machines. */
+void kl_tune_keep_rate(kl_tune *t, int devices, const kl_rankrate *rate);
+/* From the table at `path`, if there is one. */
+void kl_tune_keep_rates(kl_tune *t, const char *path);
+/* The latest between ranks, or their devices; 0: none was measured. */
+int kl_tune_rate(int devices, kl_rankrate *out);
 
 /* Which executor does `what` at the size nearest to `size` (by ratio) fastest; why[size_why]: the times and
    the line. -1: nothing was measured. */

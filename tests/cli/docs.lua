@@ -15,7 +15,7 @@ local root, mode = kit.absolute(arg[2]), arg[3]
 local unrun = {
     { "%-%-exec[ =]cuda", "needs a GPU" },
     { "%-%-exec[ =]offload", "needs a GPU" },
-    { "kronlat bench", "measures for minutes; the suite bench runs every benchmark with small sizes" },
+    { "kronlat bench", "measures for minutes; tests/cli/physics.lua runs benchmarks of small sizes" },
     { "kronlat tune", "measures for half a minute and replaces the table of this machine" },
     { "%-%-beside", "needs another program" },
     { "mpirun", "needs MPI; tests/cli/ranks.lua has such runs" },

@@ -1,4 +1,4 @@
--- What a physicist does in a day, from outside: lattices, correlators, scans, figures.
+-- What a physicist does in a day, from outside: lattices, correlators, scans, figures, benchmarks.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 physics.lua PROGRAM; prints TAP.
 local HERE = arg[0]:match "^(.*/)" or ""
@@ -377,6 +377,44 @@ do
     exact, err = document("ed" .. mixture)
     found, why = document("dmrg" .. mixture .. " --accuracy 1e-9 -o none")
     ok(near(exact.energy, found.energy, 1e-7), "a Bose-Fermi mixture", exact.energy, found.energy, err, why)
+end
+
+-- Lists with their second level joined give what they give as they stand, on every executor that is here.
+for _, exec in ipairs { "host", "offload" } do
+    local chain = " hubbard --sites 8 --m 30 -p U=4 --charge N_up=4 --charge N_dn=4 --strategy lr --exec " .. exec
+    local plain = document("growth" .. chain)
+    if not plain.iterations then kit.skip("joined lists by " .. exec, "it is not here")
+    else
+        local joined, why = document("growth" .. chain .. " --projection concat")
+        local same = joined.iterations ~= nil
+        for i, r in ipairs(plain.iterations) do
+            same = same and near(r.energy, joined.iterations[i].energy, 1e-8)
+        end
+        ok(same, "joined lists by " .. exec, why)
+        local told = document("explain" .. chain .. " --projection concat")
+        ok(told.operations and told.operations[1].why:find "%d records joined to %d", "and explain says so",
+            told)
+        local dmrg = chain:gsub("%-%-m 30", "--m 40")
+        plain, joined = document("dmrg" .. dmrg .. " -o none"),
+            document("dmrg" .. dmrg .. " -o none --projection concat")
+        ok(plain.energy and near(plain.energy, joined.energy, 1e-6), "and sweeps", plain.energy,
+            joined.energy)
+    end
+end
+do
+    local status, _, err = run "growth heisenberg --sites 4 --charge Sz=0 --m 4 --projection concat"
+    ok(status == 2 and err:find "allowed: with %-%-exec cuda, host or offload", "joined lists, by whom", err)
+end
+
+-- Benchmarks of small sizes: every time that they tell stands with a check.
+for what, options in pairs {
+    gemm = "",
+    ed = "heisenberg --lattice ring:12 --charge Sz=0 --threads 1 --exact -5.3873909174452",
+    hx = "hubbard --sites 8 -p U=4 --charge N_up=4 --charge N_dn=4 --m 64 --threads 1",
+    dmrg = "heisenberg --sites 16 --charge Sz=0 --accuracy 1e-6 --exact -6.911737145575103",
+} do
+    local status, out, err = run("bench " .. what .. " " .. options)
+    ok(status == 0 and out:find "PASS" and not out:find "FAIL", "bench " .. what, out, err)
 end
 
 kit.finish()

@@ -52,6 +52,7 @@ static void test_open(void **state)
     memcpy(entries, &ex->vt, sizeof(ex->vt));
     const size_t free_to_lack[] = {offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal),
                                    offsetof(kl_vtable, kron_random), offsetof(kl_vtable, kron_diagonal),
+                                   offsetof(kl_vtable, kron_dot),
                                    /* callers do these on the host */
                                    /* all its memory is near */
                                    offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far),
