@@ -75,7 +75,7 @@ static kl_status open_kind(const kl_placement *p, int which, kl_exec **out, kl_e
                          : kl_exec_open_offload(p->wanted, 0, out, err);
 }
 
-/* Devices of one machine are told apart by their numbers: ranks take others than the one that was measured. */
+/* Devices of one machine have numbers: ranks take others than the one that was measured. */
 static int same_kind(const char *here, const char *there)
 {
     const char *const a = strchr(here, '('), *const b = strchr(there, '(');
