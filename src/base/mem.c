@@ -64,7 +64,7 @@ typedef struct counter {
     _Atomic int64_t live, peak;
 } counter;
 
-static counter by_kind[KL_MEM_NKIND], total, device;
+static counter by_kind[KL_MEM_NKIND], total, watched, device; /* watched: total since kl_mem_watch */
 static _Atomic int64_t fail_countdown;
 
 static void count(counter *c, int64_t change)
@@ -80,6 +80,7 @@ static void count_host(kl_mem_kind kind, int64_t change)
 {
     count(&by_kind[kind], change);
     count(&total, change);
+    count(&watched, change);
 }
 
 /* 1 when a test wants this allocation to fail. */
@@ -269,6 +270,10 @@ static void reset_peak(counter *c)
     atomic_store_explicit(&c->peak, atomic_load_explicit(&c->live, memory_order_relaxed),
                           memory_order_relaxed);
 }
+
+void kl_mem_watch(void) { reset_peak(&watched); }
+
+int64_t kl_mem_watched_peak(void) { return atomic_load_explicit(&watched.peak, memory_order_relaxed); }
 
 void kl_mem_reset_peaks(void)
 {

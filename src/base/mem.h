@@ -45,6 +45,9 @@ int64_t kl_mem_peak_bytes(kl_mem_kind kind);
 int64_t kl_mem_total_peak_bytes(void); /* peak of the sum, not sum of the peaks */
 int64_t kl_mem_live_total(void); /* 0 at the end of every test */
 void kl_mem_reset_peaks(void);
+/* Of the host, since the last kl_mem_watch: the peak. One watcher at a time. */
+void kl_mem_watch(void);
+int64_t kl_mem_watched_peak(void);
 double kl_mem_machine_bytes(void); /* memory of this machine */
 const char *kl_mem_text(double bytes, char buf[32]); /* "1.25 GB"; returns buf */
 

@@ -1,6 +1,7 @@
 /* Operators of blocks and enlarged blocks.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/block.h"
+#include "dmrg/scratch.h"
 #include "base/mem.h"
 #include "dmrg/channel.h"
 #include "model/wigner.h"
@@ -76,6 +77,7 @@ void kl_block_destroy(kl_block **pb)
     kl_block *const b = *pb;
     if (!b) return;
     if (b->ex) b->ex->vt.release(b->ex, &b->data);
+    if (b->file) kl_scratch_close(&(int){b->file - 1});
     kl_basis_clear(&b->basis);
     kl_free(&b->dst);
     kl_free(&b->src);
@@ -230,6 +232,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
 {
     kl_status st = KL_OK;
     kl_bigop *g = NULL;
+    int *odd = NULL; /* of the states of the site, or of the sectors of the left block */
     const kl_mpo *const m = block->mpo;
     const int right = block->side == KL_RIGHT, n = e->basis.nsec, nb = block->basis.nsec, d = e->d;
     const int cut = right ? pos : pos + 1, spin = kl_model_spin(m->model);
@@ -240,6 +243,10 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     KL_TRY(kl_alloc(&g->src, (int64_t)g->nop * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&g->first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
     connect(m, block->side, cut, &e->basis, g->dst, g->src);
+    KL_TRY(kl_alloc(&odd, right ? d : nb, KL_MEM_RECORD, err));
+    for (int k = 0; k < (right ? d : nb); k++)
+        odd[k] =
+            kl_qn_odd(m->model, right ? kl_qn_of(m->model, e->site->state_charge[k]) : block->basis.q[k]);
     for (int b = 0; b < g->nop; b++)
         for (int c = 0; c < n; c++) {
             const int64_t from = g->npart;
@@ -260,10 +267,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
                                            : block->dst[w->in * nb + i];
                     if (j < 0 || e->home[j * d + t] != to) continue;
                     const int sign =
-                        right
-                            ? kl_phase_record(
-                                  in->odd, kl_qn_odd(m->model, kl_qn_of(m->model, e->site->state_charge[s])))
-                            : kl_phase_record(o->odd, kl_qn_odd(m->model, block->basis.q[i]));
+                        right ? kl_phase_record(in->odd, odd[s]) : kl_phase_record(o->odd, odd[i]);
                     const kl_junction at = {block, e, g->cut, b, w, o, {i, j}, {s, t}, {c, to}};
                     const double factor = spin < 0 ? 1.0 : kl_channel_factor(&at);
                     if (factor == 0) continue;
@@ -282,6 +286,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     g->first[(int64_t)g->nop * n] = g->npart;
     KL_TRY(repack(g, PLACES, err));
 out:
+    kl_free(&odd);
     if (st != KL_OK) kl_bigop_destroy(&g);
     *out = g;
     return st;

@@ -25,6 +25,7 @@ typedef struct kl_block {
     kl_exec *ex;
     kl_dptr data;
     int away; /* 1: it waits, and of data each rank has its part: kl_share_put_away */
+    int file; /* of scratch.h, plus 1: data waits there; 0: it does not */
 } kl_block;
 
 /* An operator of the block, seen from its side. */

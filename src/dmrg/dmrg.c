@@ -329,7 +329,9 @@ static kl_engine_opts options_of(const kl_engine *e)
                             .solver = e->solver,
                             .max_basis = e->max_basis,
                             .seed = e->seed,
-                            .full = e->full};
+                            .full = e->full,
+                            .host_bytes = e->host_bytes,
+                            .scratch = e->scratch};
 }
 
 /* The state as it is, between two sweeps, on another executor; what was counted stays. */
@@ -524,7 +526,9 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
                                .solver = o->solver,
                                .max_basis = o->max_basis,
                                .seed = o->seed,
-                               .full = o->full};
+                               .full = o->full,
+                               .host_bytes = o->host_bytes,
+                               .scratch = o->scratch};
     KL_TRY(kl_engine_create(terms, ex, &eo, &r.e, err));
     set_whole(&r);
     g = kl_schedule_stage(&r.plan, res);

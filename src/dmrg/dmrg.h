@@ -87,6 +87,8 @@ typedef struct kl_dmrg_opts {
     int full;
     kl_truncation truncation;
     kl_sites sites;
+    int64_t host_bytes; /* 0, or what to keep to of the host's memory: operators of far cuts wait in files */
+    const char *scratch; /* the folder of these files; NULL: see scratch.h */
     void *placer; /* of the next: */
     /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
        that is not where the last one ran, the state moves there and its operators are made anew */

@@ -36,6 +36,8 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
                      .max_basis = o->max_basis,
                      .seed = o->seed,
                      .full = o->full,
+                     .host_bytes = o->host_bytes,
+                     .scratch = o->scratch,
                      .centre = -1};
     if (n < 2) {
         st = kl_fail(err, KL_EINPUT, "DMRG works on two sites at a time: the lattice has %d", n);
@@ -196,8 +198,9 @@ kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_bigop *g = NULL;
-    const kl_block *const from = side == KL_LEFT ? e->left_block[pos] : e->right_block[pos + 1];
+    kl_block *const from = side == KL_LEFT ? e->left_block[pos] : e->right_block[pos + 1];
     const kl_isometry *const iso = side == KL_LEFT ? e->left[pos] : e->right[pos];
+    KL_TRY(kl_engine_bring_block(e, from, err));
     KL_TRY(kl_bigop_create(from, iso->enlarged, pos, &g, err));
     KL_TRY(grow(e, side, pos, g, err));
 out:
@@ -373,6 +376,7 @@ kl_status kl_engine_make_operators(kl_engine *e, kl_err *err)
     if (e->row_op) return KL_OK;
     KL_TRY(kl_engine_bring_block(e, e->left_block[e->centre], err));
     KL_TRY(kl_engine_bring_block(e, e->right_block[e->centre + 2], err));
+    KL_TRY(kl_engine_begin_bond(e, err));
     kl_engine_settle(e);
     KL_TRY(kl_bigop_create(e->left_block[e->centre], e->row, e->centre, &e->row_op, err));
     KL_TRY(kl_bigop_create(e->right_block[e->centre + 2], e->col, e->centre + 1, &e->col_op, err));
@@ -559,6 +563,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
                      (long long)e->layout.n);
         goto out;
     }
+    KL_TRY(kl_engine_begin_solve(e, &opts, err));
     if (o->scope == KL_SOLVE_SECTOR_AFRESH) KL_TRY(add_random(e, err));
     if (s->op.begin) KL_TRY(solve_spread(e, s, &opts, energy, stats, err));
     else KL_TRY(kl_eig_solve(&s->op, &opts, e->psi, e->layout.n, energy, e->residual, stats, err));

@@ -41,6 +41,9 @@ typedef struct kl_engine {
     kl_list_cost list; /* of the last centre whose lines were counted */
     double flop;
     int full; /* as kl_trunc_opts.full, for bases that are made up */
+    int64_t host_bytes; /* 0, or what to keep to of the host's memory where files help: engineroom.h */
+    const char *scratch; /* borrowed: the folder of these, or NULL */
+    int64_t bond_bytes, bond_begin; /* what the last bond took besides, and what there was before it */
     int64_t nlr_too_large; /* centres where l-1-1-r replaced LR, for want of memory */
     int64_t napply, dim_max, sector_max, matrix_max, nsector_sum, nsector_count;
 } kl_engine;
@@ -59,6 +62,8 @@ typedef struct kl_engine_opts {
     int max_basis; /* vectors that the eigensolver may keep; 0: see kl_engine_basis */
     uint64_t seed;
     int full; /* as kl_trunc_opts.full */
+    int64_t host_bytes; /* as in kl_engine; scratch is borrowed */
+    const char *scratch;
 } kl_engine_opts;
 
 /* Operators of every cut but no tensors: start or resume gives them. terms and ex are borrowed. EINPUT: an

@@ -1,9 +1,11 @@
 /* Where the device has little memory: see engineroom.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/engineroom.h"
+#include "base/mem.h"
+#include "dmrg/scratch.h"
 #include "solve/davidson.h"
 
-/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an
+/* Bytes of the vectors of a solve: its diagonal, and columns of a basis. Pools give memory in steps of an
    eighth. */
 static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
 
@@ -63,12 +65,73 @@ void kl_engine_settle(kl_engine *e)
     }
 }
 
+/* Of the host's memory a block takes what lies there. */
+static int64_t host_bytes_of(const kl_engine *e, const kl_block *b)
+{
+    const int there = e->ex->space == KL_SPACE_HOST || (b && kl_exec_is_far(e->ex, b->data));
+    return b && there && !b->away && !b->file ? b->ndata * (int64_t)sizeof(double) : 0;
+}
+
+static kl_status move_to_file(kl_engine *e, kl_block *b, kl_err *err)
+{
+    int fd;
+    const kl_status st = kl_scratch_write(e->scratch, (const double *)b->data.addr, b->ndata, &fd, err);
+    if (st != KL_OK) return st;
+    b->file = fd + 1;
+    e->ex->vt.release(e->ex, &b->data);
+    return KL_OK;
+}
+
+kl_status kl_engine_keep_to_memory(kl_engine *e, int64_t more, kl_err *err)
+{
+    enum { LEAST = 1 << 12 }; /* smaller ones are not worth a file */
+    kl_status st = KL_OK;
+    const int c = e->centre;
+    if (e->host_bytes == 0 || kl_ranks_size(e->ex) > 1) return KL_OK;
+    for (int far = e->nsite; far > 0 && kl_mem_live_total() + more > e->host_bytes; far--)
+        for (int side = 0; side < 2; side++) {
+            const int cut = side ? c + 2 + far : c - far;
+            if (cut < 0 || cut > e->nsite) continue;
+            kl_block *const b = side ? e->right_block[cut] : e->left_block[cut];
+            if (host_bytes_of(e, b) >= LEAST && kl_mem_live_total() + more > e->host_bytes)
+                KL_TRY(move_to_file(e, b, err));
+        }
+out:
+    return st;
+}
+
+kl_status kl_engine_begin_bond(kl_engine *e, kl_err *err)
+{
+    const kl_status st = kl_engine_keep_to_memory(e, e->bond_bytes, err);
+    e->bond_begin = kl_mem_live_total();
+    kl_mem_watch();
+    return st;
+}
+
+kl_status kl_engine_begin_solve(kl_engine *e, const kl_eig_opts *o, kl_err *err)
+{
+    if (e->ex->space != KL_SPACE_HOST) return KL_OK;
+    return kl_engine_keep_to_memory(e, vector_bytes(e->layout.n, kl_davidson_columns(o, e->layout.n)), err);
+}
+
+/* The bond is done: what it took, room for the next one, whose block from a file is wanted soon. */
+static kl_status end_bond(kl_engine *e, kl_side side, kl_err *err)
+{
+    const int ahead = side == KL_LEFT ? e->centre + 3 : e->centre - 1;
+    const kl_block *const b = e->centre < 0 || ahead < 0 || ahead > e->nsite ? NULL
+                              : side == KL_LEFT                              ? e->right_block[ahead]
+                                                                             : e->left_block[ahead];
+    if (b && b->file) kl_scratch_expect(b->file - 1);
+    if (e->bond_begin > 0) e->bond_bytes = kl_mem_watched_peak() - e->bond_begin;
+    return kl_engine_keep_to_memory(e, e->bond_bytes, err);
+}
+
 kl_status kl_engine_put_away(kl_engine *e, kl_side side, int pos, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_isometry *const iso = side == KL_LEFT ? e->left[pos] : e->right[pos];
     kl_block *const b = side == KL_LEFT ? e->left_block[pos] : e->right_block[pos + 1];
-    if (kl_ranks_size(e->ex) == 1) return KL_OK;
+    if (kl_ranks_size(e->ex) == 1) return e->host_bytes > 0 ? end_bond(e, side, err) : KL_OK;
     if (iso && !iso->away) {
         KL_TRY(kl_share_put_away(e->ex, iso->ndata,
                                  side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos], err));
@@ -84,9 +147,19 @@ out:
 
 kl_status kl_engine_bring_block(kl_engine *e, kl_block *b, kl_err *err)
 {
+    kl_status st = KL_OK;
+    if (b->file) {
+        KL_TRY(kl_engine_keep_to_memory(e, b->ndata * (int64_t)sizeof(double), err));
+        KL_TRY(kl_exec_alloc_operators(e->ex, b->ndata, &b->data, err));
+        KL_TRY(kl_scratch_read(b->file - 1, e->ex, b->data, b->ndata, err));
+        kl_scratch_close(&(int){b->file - 1});
+        b->file = 0;
+    }
     if (!b->away) return KL_OK;
     b->away = 0;
-    return kl_share_bring(e->ex, b->ndata, &b->data, err);
+    st = kl_share_bring(e->ex, b->ndata, &b->data, err);
+out:
+    return st;
 }
 
 kl_status kl_engine_bring_isometry(kl_engine *e, kl_side side, int pos, kl_err *err)

@@ -12,7 +12,17 @@ void kl_engine_make_room(kl_engine *e, int64_t bytes);
    wants there; else on the host, from where lists stream them. */
 void kl_engine_settle(kl_engine *e);
 
-/* Where ranks share work: what the centre does not use lies with all ranks, an equal part with each. */
+/* Where host_bytes says how much of the host's memory is to be used: operators of cuts that this centre does
+   not use wait in files, the farthest first, until `more` bytes would fit. What the centre itself takes is
+   taken. */
+kl_status kl_engine_keep_to_memory(kl_engine *e, int64_t more, kl_err *err) KL_MUST_CHECK;
+/* The centre's blocks are there: room for as much as the bond before took. */
+kl_status kl_engine_begin_bond(kl_engine *e, kl_err *err) KL_MUST_CHECK;
+/* Room for the vectors of a solve. */
+kl_status kl_engine_begin_solve(kl_engine *e, const kl_eig_opts *o, kl_err *err) KL_MUST_CHECK;
+
+/* Where ranks share work: what the centre does not use lies with all ranks, an equal part with each. One rank
+   alone sees to host_bytes. */
 kl_status kl_engine_put_away(kl_engine *e, kl_side side, int pos,
                              /* isometry of pos, and the block that it grew from */
                              kl_err *err) KL_MUST_CHECK;

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/wigner.h"
 #include <math.h>
+#include <stdint.h>
 
 enum { NFACTORIAL = 3 * KL_WIGNER_MOST };
 
@@ -144,7 +145,7 @@ double kl_clebsch(int j1, int m1, int j2, int m2, int j, int m)
     return sign(first) * sum * times_root(front, square);
 }
 
-double kl_couple(kl_leg a, kl_leg b, kl_leg whole)
+static double couple(kl_leg a, kl_leg b, kl_leg whole)
 {
     const int J = whole.from, K = whole.k, I = whole.to;
     if (b.k == 0) { /* the operator passes over the second factor */
@@ -160,6 +161,37 @@ double kl_couple(kl_leg a, kl_leg b, kl_leg whole)
     }
     return sqrt((a.to + 1.0) * (b.to + 1.0) * (K + 1.0) * (J + 1.0)) *
            kl_wigner_9j(a.from, b.from, J, a.k, b.k, K, a.to, b.to, I);
+}
+
+/* The same few coefficients are asked for by every piece of every operator: those of a thread are kept, each
+   under the nine numbers that it is of. */
+enum {
+    KEPT = 1 << 14,
+    LEG_BITS = 7,
+};
+
+static uint64_t pack_leg(kl_leg x)
+{
+    return (uint64_t)x.from << 2 * LEG_BITS | (uint64_t)x.k << LEG_BITS | (uint64_t)x.to;
+}
+
+static int fits_leg(kl_leg x) { return ((x.from | x.k | x.to) >> LEG_BITS) == 0; }
+
+double kl_couple(kl_leg a, kl_leg b, kl_leg whole)
+{
+    static _Thread_local struct {
+        uint64_t key; /* 0: none */
+        double value;
+    } kept[KEPT];
+    if (!fits_leg(a) || !fits_leg(b) || !fits_leg(whole)) return couple(a, b, whole);
+    const uint64_t key = ((pack_leg(a) << 3 * LEG_BITS | pack_leg(b)) << 3 * LEG_BITS | pack_leg(whole)) + 1;
+    uint64_t at = key * UINT64_C(0x9e3779b97f4a7c15);
+    at = (at ^ at >> 29) >> 7 & (KEPT - 1);
+    if (kept[at].key != key) {
+        kept[at].value = couple(a, b, whole);
+        kept[at].key = key;
+    }
+    return kept[at].value;
 }
 
 double kl_tilde(int to, int from, int k)

@@ -102,13 +102,13 @@ typedef struct kl_options {
     char *space, *irrep, *store, *format, *matrix, *arrays; /* ci */
     int64_t roots, frozen, electrons, ms2;                  /* ms2: KL_NO_MS2 when not given */
     int64_t boundary, slice, sigma, pspace;
-    double residual, memory, device_memory, threshold;
+    double residual, memory, device_memory, host_memory, threshold;
     kl_text_list reference;
     int half, density, two_body, plan, plot;
     int infinite, full_sectors;
     char *sweep_parameter;
 
-    char *exec, *projection, *hybrid, *save_records;
+    char *exec, *projection, *hybrid, *save_records, *scratch;
     int64_t ranks; /* 0: not given */
     int64_t threads, device; /* device: -1 when not given */
 

@@ -325,7 +325,7 @@ const kl_option_row kl_option_table[] = {
            "nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its "
            "grouped calls (library); with operators left on the host and streamed in (nostorage); auto takes "
            "what the tune table has seen to be fastest, our kernel where there is none, and streams what "
-           "does not fit"),
+           "does not fit; host and offload, asked for by name, have concat too"),
     LIST("projection", 0, "HOW", MACHINE, B(BENCH_REPLAY), bench.projection,
          "one of CUDA's ways alone, repeatable (all): grouped, 4streams, concat, nostreams, library, "
          "nostorage"),
@@ -342,6 +342,12 @@ const kl_option_row kl_option_table[] = {
     NUMBER("device-memory", 0, "BYTES", MACHINE | RARE, EXECS & ~B(PLAN_ED), device_memory, BYTES, 1e6, 1e15,
            "take BYTES of the device's memory at most, 4e9, 4GB or 2GiB (all that is free); operators and "
            "parts of an eigensolver's basis that do not fit stay on the host"),
+    NUMBER("host-memory", 0, "BYTES", MACHINE | RARE, B(DMRG) | B(DMRG_MOLECULE), host_memory, BYTES, 1e6,
+           1e15,
+           "keep to BYTES of the host's memory where files help: operators of cuts that are far wait on disk "
+           "and are read ahead (all in memory); a bond takes what it needs"),
+    TEXT("scratch", 0, "FOLDER", MACHINE | RARE, B(DMRG) | B(DMRG_MOLECULE), scratch, FILLED,
+         "folder of these files, which have no names and leave nothing behind (that of TMPDIR, else /var/tmp)"),
 
     TEXT("output", 'o', "FILE", OUTPUT, B(DMRG) | B(DMRG_MOLECULE), output, FILE,
          "file to write, an older one is replaced; a new name is made up where none is given, and none means "

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "exec/hybrid.h"
+#include "exec/joined.h"
 #include "run/job.h"
 #include "base/mem.h"
 #include "model/modelread.h"
@@ -104,10 +105,14 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
 {
     const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0,
               cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
-    if (!cuda && o->projection)
+    const int joins = !cuda && o->projection != NULL && strcmp(o->projection, "concat") == 0;
+    if (!cuda && o->projection && (!joins || kl_placement_automatic(o)))
         return kl_fail(err, KL_EINPUT,
-                       "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda",
-                       o->projection);
+                       "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda%s",
+                       o->projection, joins ? ", host or offload" : "");
+    if (joins && kl_comm_world() != NULL)
+        return kl_fail(err, KL_EINPUT, "--projection concat: ranks share lists as they are, on --exec %s",
+                       o->exec);
     if (!offload && !cuda && o->hybrid)
         return kl_fail(err, KL_EINPUT,
                        "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload",
@@ -122,6 +127,7 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
     if (!offload && !cuda) {
         KL_TRY(kl_exec_open_host(kl_task_threads(o), &host, err));
         if (kl_placement_automatic(o)) KL_TRY(choose_exec(o, nwork, work, &host, out, err));
+        else if (joins) KL_TRY(kl_exec_open_joined_take(&host, out, err));
         else *out = host, host = NULL;
         goto out;
     }
@@ -132,6 +138,13 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
         if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
     KL_TRY(measured_ways(device, err));
+    if (joins) {
+        kl_exec *inner = device;
+        device = NULL;
+        st = kl_exec_open_joined_take(&inner, &device, err);
+        kl_exec_close(&inner);
+        KL_TRY(st);
+    }
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:
@@ -585,6 +598,8 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     /* one site loses charges that a molecule needs: N2 of 250 states ends 11 millihartree higher */
     if (t->molecule != NULL && d->sites == KL_SITES_AUTO) d->sites = KL_SITES_TWO;
     d->records = o->save_records;
+    d->host_bytes = (int64_t)o->host_memory;
+    d->scratch = o->scratch;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);
         if (st != KL_OK) return st;

@@ -14,6 +14,21 @@ local function ed(line)
     return doc and doc.energy, doc or (out .. err)
 end
 
+-- with little memory operators wait in files: the same bits, and fewer numbers at a time
+do
+    local line = "dmrg hubbard --sites 40 -p U=8 --charge N=40 --charge S=0 --schedule 60:1e-5,60 "
+        .. "--threads 1 -o none --json"
+    local _, plain = run(line)
+    local _, little = run(line .. " --host-memory 1MB --scratch .")
+    local a, b = json(plain), json(little)
+    ok(a and b and a.energy == b.energy, "--host-memory changes no bit", plain:sub(1, 200),
+       little:sub(1, 200))
+    ok(a and b and b.memory_peak_bytes.vectors < 0.95 * a.memory_peak_bytes.vectors, "and takes less",
+       a and a.memory_peak_bytes, b and b.memory_peak_bytes)
+    local status, _, err = run(line .. " --host-memory 1MB --scratch ./nowhere")
+    ok(status ~= 0 and err:find("nowhere", 1, true), "a folder that is missing is named", err)
+end
+
 do
     for _, case in ipairs {
         { "hubbard --sites 6 -p U=3 --charge N_up=2 --charge N_dn=3", { "docc", "n_up*n_dn", "n_up-n_dn",
