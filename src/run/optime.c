@@ -45,8 +45,8 @@ enum {
     RUNS = 7,
     LONG_RUNS = 3,
 };
-/* seconds: of what is shorter, more runs; a virtual machine that is away for two milliseconds was seen in most
-   of seven */
+/* seconds: of what is shorter, more runs; a virtual machine that is away for two milliseconds was seen in
+   most of seven */
 #define SHORT 0.005
 #define LONG 0.1 /* of what takes longer, fewer runs will do */
 #define VERY_LONG 0.5 /* one more than the first */
