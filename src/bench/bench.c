@@ -24,6 +24,7 @@
 #include "config.h"
 #include "dmrg/engine.h"
 #include "base/gemm.h"
+#include "exec/joined.h"
 #include "base/mem.h"
 #include "base/prof.h"
 #include "cli/report.h"
@@ -239,17 +240,19 @@ static double measured_dgemm(void)
 
 /* One H x by a strategy and a number of threads; y[lay->n] of the first call is what later ones are compared
    with. */
-static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strategy, int nthread,
+static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strategy, int nthread, int joins,
                          double ceiling, double **y0, double *base, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_exec *ex = NULL;
+    kl_exec *ex = NULL, *plain = NULL;
     kl_engine *e = NULL;
     kl_bigop *l = NULL, *r = NULL;
     kl_superblock *s = NULL;
     kl_dptr x = {0}, y = {0};
     double *host = NULL;
-    KL_TRY(kl_exec_open_host(nthread, &ex, err));
+    KL_TRY(kl_exec_open_host(nthread, &plain, err));
+    if (joins) KL_TRY(kl_exec_open_joined_take(&plain, &ex, err));
+    else ex = plain, plain = NULL;
     const kl_engine_opts eo = {
         .target = t->target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
     KL_TRY(kl_engine_create(t->terms, ex, &eo, &e, err));
@@ -290,11 +293,12 @@ static kl_status hx_once(const kl_task *t, kl_state **state, kl_strategy strateg
         goto out;
     }
     if (*base <= 0) *base = best;
-    printf("hx %s m=%lld dim=%lld records=%lld | host %-4s threads=%d %9.3f ms %7.2f GFLOP/s (%3.0f %% of "
+    printf("hx %s m=%lld dim=%lld records=%lld | host %-4s%s threads=%d %9.3f ms %7.2f GFLOP/s (%3.0f %% of "
            "dgemm x threads) | %.2f x the first line | resid %.0e PASS\n",
            t->model->name, (long long)t->o->m, (long long)n, (long long)s->batch.nrec,
-           strategy == KL_STRATEGY_LR ? "lr" : "l11r", nthread, best * 1e3, s->batch.flop / best * 1e-9,
-           100 * s->batch.flop / best * 1e-9 / (ceiling * nthread), *base / best, resid);
+           strategy == KL_STRATEGY_LR ? "lr" : "l11r", joins ? " joined" : "", nthread, best * 1e3,
+           s->batch.flop / best * 1e-9, 100 * s->batch.flop / best * 1e-9 / (ceiling * nthread), *base / best,
+           resid);
 out:
     if (ex) {
         ex->vt.release(ex, &x);
@@ -305,6 +309,7 @@ out:
     kl_bigop_destroy(&r);
     kl_engine_destroy(&e);
     kl_exec_close(&ex);
+    kl_exec_close(&plain);
     kl_free(&host);
     return st;
 }
@@ -343,9 +348,9 @@ static kl_status bench_hx(kl_options *o, kl_err *err)
     printf("dgemm n=512, one thread: %.1f GFLOP/s\n", ceiling);
     const int many = t->ex->nthread;
     for (int s = 0; s < 2; s++)
-        for (int k = 0; k < (many > 1 ? 2 : 1); k++)
-            KL_TRY(hx_once(t, &state, s ? KL_STRATEGY_LR : KL_STRATEGY_L11R, k ? many : 1, ceiling, &y0,
-                           &base, err));
+        for (int k = 0; k < (many > 1 ? 4 : 2); k++)
+            KL_TRY(hx_once(t, &state, s ? KL_STRATEGY_LR : KL_STRATEGY_L11R, k < 2 ? 1 : many, k % 2, ceiling,
+                           &y0, &base, err));
 out:
     kl_free(&y0);
     kl_state_destroy(&state);

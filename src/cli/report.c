@@ -156,7 +156,7 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
     else
         fprintf(to, "without an error bar, which takes two sweeps without noise; of molecules, behind some "
                     "with it");
-    /* of 0 nothing is a part */
+    /* a bar larger than the energy is no relative error */
     if (d->error_estimate < fabs(d->energy[0]))
         fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0]));
     fprintf(to, "\n");

@@ -43,7 +43,7 @@ int kl_share_worth(const kl_exec *ex, double flop, int64_t numbers)
     return flop * (1.0 - 1.0 / kl_ranks_size(ex)) > c->message + c->number * (double)numbers;
 }
 
-/* Tasks from `from` on that a rank of that speed has done by `time`, at least none. */
+/* The task, from `from` on, that begins when `work` is done. */
 static int64_t done_by(int64_t n, const double *cost, int64_t from, double work)
 {
     double sum = 0;

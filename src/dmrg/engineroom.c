@@ -5,7 +5,7 @@
 #include "dmrg/scratch.h"
 #include "solve/davidson.h"
 
-/* Bytes of the vectors of a solve: its diagonal, and columns of a basis; memory of pools comes in steps of an
+/* Bytes of the vectors of a solve: its diagonal, and columns of a basis. Pools give memory in steps of an
    eighth. */
 static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
 

@@ -16,8 +16,8 @@ static kl_status copy_take(kl_engine *from, kl_side side, int pos, kl_engine *to
     return kl_engine_set_isometry_take(to, side, pos_to, slot, data, err);
 }
 
-/* The same operators, grown alike, in the nsite sites of one side: a block of one list then serves
-   the other. */
+/* 1: both lists have the same operators, grown alike, on the nsite sites of one side, so that a block of one
+   serves the other. */
 static int same_side(const kl_mpo *a, const kl_mpo *b, kl_side side, int nsite)
 {
     for (int i = 0; i < nsite; i++) {

@@ -303,7 +303,8 @@ out:
     return st;
 }
 
-/* Room for everything, and where the parts have theirs; *rows, *count: shape of the random numbers. */
+/* Memory for everything, and where the parts have theirs in it; *rows, *count: shape of the random
+   numbers. */
 static kl_status lay_out(kl_range *r, int *rows, int *count, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -59,8 +59,9 @@ enum {
 #define FALLING 0.7 /* of the gap one sweep before: a gap that falls so fast is not known yet */
 /* of the wanted accuracy: what the kept state may cost where the energy is exact */
 #define EXACT_KEPT 0.02
-/* The same, relative: the square root of the weight that such a state may lack. Values of operators of norm 1
-   are off by a tenth of that as a rule, and by no more than ten times the energy's accuracy. */
+/* The same as a relative number: the square root of the weight that such a state may lack. Values of
+   operators of norm 1 are off by a tenth of that as a rule, and by no more than ten times the energy's
+   accuracy. */
 #define EXACT_LACKS 20.0
 /* of that weight: what sweeps for the state leave out; and of its root: their residual over the gap */
 #define CLOSING_DISCARD 0.1
@@ -82,7 +83,7 @@ static double scale_of(const kl_schedule *s, double energy)
 {
     return fmax(fabs(energy), 1e-3 * s->unit.joint);
 }
-/* What an energy that vanishes is known to. */
+/* How exactly an energy that vanishes is known. */
 static double rounding_of(const kl_schedule *s) { return 2.220446049250313e-16 * s->unit.all * s->nsite; }
 static double wanted_of(const kl_schedule *s, double energy)
 {
@@ -102,7 +103,7 @@ static const kl_dmrg_row *exact_row(const kl_schedule *s, const kl_dmrg_result *
     return NULL;
 }
 
-/* The most that may be carried. */
+/* The largest number of wavefunctions that may be carried. */
 static int held_most(const kl_schedule *s)
 {
     const int most = s->opts->nstate + KL_NGUARD < KL_MAX_STATE ? s->opts->nstate + KL_NGUARD : KL_MAX_STATE;
@@ -158,7 +159,7 @@ static double gap_beyond(const kl_schedule *s, const kl_dmrg_result *res, int he
     return gap;
 }
 
-/* What divides the square of a residual. */
+/* The gap that the square of a residual is divided by. */
 static double divisor(const kl_schedule *s, double gap) { return fmin(GAP * s->unit.gap, gap); }
 
 static int guard_stays(const kl_dmrg_result *res, int i, double wanted, double uncertain)
@@ -213,7 +214,7 @@ static double lost(const kl_schedule *s, const kl_dmrg_row *row)
     return row->variance / (SLOPE * s->unit.joint * s->unit.joint);
 }
 
-/* What multiplies it where no second m tells: a variance is of all sites already. */
+/* The factor of that measure where no second m gives a slope; a variance counts all sites already. */
 static double slope_of(const kl_schedule *s, const kl_dmrg_row *row)
 {
     return row->sites == 1 ? SLOPE : fmax(SLOPE, SLOPE_PER_SITE * s->nsite);

@@ -278,7 +278,7 @@ static int by_size(const void *pa, const void *pb)
 
 static int is_own(const kl_spectra *t, int c) { return t->lead.owner[c] == kl_ranks_mine(t->ranks); }
 
-/* Sectors by size, and room for what is found in them. */
+/* Sectors by size, and memory for what is found in them. */
 static kl_status lay_out(kl_spectra *t, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -141,7 +141,8 @@ static kl_status decide(const hybrid *h, const kl_batch *b, double moved, shared
                         kl_err *err)
 {
     static const char only_x[KL_NAT] = {[KL_AT_X] = 1};
-    enum { GAP = 1 << 15 }; /* doubles that come along sooner than a transfer begins anew */
+    /* a gap of fewer doubles is copied along, which takes less time than another transfer */
+    enum { GAP = 1 << 15 };
     kl_status st = KL_OK;
     kl_batch copy;
     char which[KL_NAT];

@@ -28,7 +28,8 @@ typedef struct mixed {
 typedef struct prepared {
     int which;
     void *inner;
-    const kl_mixed_time *better; /* the second one would have been, were it open */
+    /* NULL, or the times by which the second one would have been taken, were it open */
+    const kl_mixed_time *better;
 } prepared;
 
 int kl_mixed_which(const kl_mixed_time *time, int n, kl_op op, double size, const kl_mixed_time **by)

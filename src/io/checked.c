@@ -252,7 +252,7 @@ kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_e
     f->out.file = H5Fcreate(name_descriptor(f->atomic.fd, name), H5F_ACC_TRUNC, create, access);
     H5Pclose(create);
     H5Pclose(access);
-    /* making it gave the room back */
+    /* making the file gave the reserved space back */
     const kl_status reserved =
         kl_h5_ok(&f->out, f->out.file) ? reserve(f->atomic.fd, path, bytes, err) : KL_EIO;
     return reserved == KL_OK ? KL_OK : kl_checked_finish(f, f->out.failed ? KL_OK : reserved, err);

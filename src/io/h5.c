@@ -38,7 +38,7 @@ static herr_t look_at(unsigned n, const H5E_error2_t *e, void *none)
 /* What HDF5 calls where it would print: it prints nothing, and no failure gets lost. */
 static herr_t on_failure(hid_t stack, void *none)
 {
-    static int looking; /* a look may fail, too */
+    static int looking; /* looking at what failed may fail, too */
     (void)none;
     nfailure++;
     if (looking) return 0;
@@ -76,7 +76,7 @@ static int start(void)
 
 kl_status kl_h5_begin(kl_h5_quiet *q, kl_err *err)
 {
-    static enum { NOT_YET, STARTED, FAILED } state; /* what has half started is not asked again */
+    static enum { NOT_YET, STARTED, FAILED } state; /* an HDF5 that has half started is not started again */
     *q = (kl_h5_quiet){NULL, NULL};
     pthread_mutex_lock(&in_use);
     if (nopen++ == 0) no_memory = 0;

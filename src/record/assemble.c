@@ -20,7 +20,7 @@ typedef struct term {
     int p, q;                   /* of the block of x */
 } term;
 
-/* What record i adds to y. 0: it is of no such kind. */
+/* What record i adds to y. 0: it does not add a product with x to y. */
 static int term_of(const kl_batch *b, const kl_group *g, int64_t i, term *t)
 {
     const kl_rec *const r = &b->rec[i];

@@ -169,7 +169,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "Runs of ed, dmrg and, with FCIDUMP, of ci, as processes of their own; all choices have to agree about "
      "the energies. Says how far auto is behind the best single choice. `kronlat tune' comes before."},
     {"bench hx", KL_SUBJECT_MODEL, "MODEL",
-     "One H x at the middle bond, strategies lr and l11r, on one and on all threads.",
+     "One H x at the middle bond, strategies lr and l11r, also joined, on one and on all threads.",
      "`kronlat bench hx --replay FILE' runs lists again that --save-records wrote: processor, device with "
      "every projection, both, and the assembled CSR matrix; `kronlat bench hx --replay --help' lists its "
      "options."},

@@ -188,7 +188,7 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
     keep->stage = KL_EDSTAGE_SPECTRA;
     keep->keeper.from = NULL;
     if (found->stop == KL_ED_INTERRUPTED) return KL_OK;
-    KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* without what a checkpoint said */
+    KL_TRY(make_result(t, ed, found, options, &keep->r, err)); /* a new one, without what a checkpoint held */
     if (w->square != NULL && w->x.addr)
         KL_TRY(kl_edspin_add(w->square, ed, found->nstate, w->x, w->ldx, keep->r, err));
     KL_TRY(kl_edmeasure_run(t, ed, found, w->x, w->ldx, &m, &nmeasured, err));

@@ -17,7 +17,7 @@ typedef struct part_of {
     int first;
 } part_of;
 
-/* What the first rank asks of all: a part of a vector, or, vector < 0, no more. */
+/* What the first rank asks of all ranks: a part of a vector; vector < 0: nothing more. */
 typedef struct question {
     int64_t vector, first, count;
 } question;

@@ -325,7 +325,7 @@ const kl_option_row kl_option_table[] = {
            "nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its "
            "grouped calls (library); with operators left on the host and streamed in (nostorage); auto takes "
            "what the tune table has seen to be fastest, our kernel where there is none, and streams what "
-           "does not fit"),
+           "does not fit; host and offload, asked for by name, have concat too"),
     LIST("projection", 0, "HOW", MACHINE, B(BENCH_REPLAY), bench.projection,
          "one of CUDA's ways alone, repeatable (all): grouped, 4streams, concat, nostreams, library, "
          "nostorage"),

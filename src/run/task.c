@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "exec/hybrid.h"
+#include "exec/joined.h"
 #include "run/job.h"
 #include "base/mem.h"
 #include "model/modelread.h"
@@ -104,10 +105,14 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
 {
     const int offload = o->exec != NULL && strcmp(o->exec, "offload") == 0,
               cuda = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
-    if (!cuda && o->projection)
+    const int joins = !cuda && o->projection != NULL && strcmp(o->projection, "concat") == 0;
+    if (!cuda && o->projection && (!joins || kl_placement_automatic(o)))
         return kl_fail(err, KL_EINPUT,
-                       "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda",
-                       o->projection);
+                       "--projection %s: it says how CUDA runs lists; allowed: with --exec cuda%s",
+                       o->projection, joins ? ", host or offload" : "");
+    if (joins && kl_comm_world() != NULL)
+        return kl_fail(err, KL_EINPUT, "--projection concat: ranks share lists as they are, on --exec %s",
+                       o->exec);
     if (!offload && !cuda && o->hybrid)
         return kl_fail(err, KL_EINPUT,
                        "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload",
@@ -124,6 +129,7 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
         /* ranks stay on their hosts unless devices are asked for: what was measured is one process */
         if (kl_placement_automatic(o) && kl_comm_world() == NULL)
             KL_TRY(choose_exec(o, nwork, work, &host, out, err));
+        else if (joins) KL_TRY(kl_exec_open_joined_take(&host, out, err));
         else *out = host, host = NULL;
         goto out;
     }
@@ -134,6 +140,13 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
         if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
     KL_TRY(measured_ways(device, err));
+    if (joins) {
+        kl_exec *inner = device;
+        device = NULL;
+        st = kl_exec_open_joined_take(&inner, &device, err);
+        kl_exec_close(&inner);
+        KL_TRY(st);
+    }
     if (o->hybrid) KL_TRY(kl_exec_open_hybrid_take(&device, kl_task_threads(o), o->hybrid, out, err));
     else *out = device, device = NULL;
 out:

@@ -105,7 +105,7 @@ kl_status kl_columns_combine(const kl_columns *c, int k, const double *coef, dou
         const int64_t n = c->n - from < step ? c->n - from : step;
         c->cpu->vt.combine(c->cpu, n, far, on_host(c->host + from), c->ld, coef + near, 0.0,
                            on_host(c->buffer + from));
-        /* whoever reads that buffer is done by then */
+        /* the reader of that buffer is done by then */
         if (c->ticket)
             *c->ticket = c->ex->vt.copy_async(c->ex, n, on_host(c->buffer + from),
                                               kl_dptr_at(from_host, from), from == 0);

@@ -354,6 +354,33 @@ do
     ok(near(exact.energy, found.energy, 1e-7), "a Bose-Fermi mixture", exact.energy, found.energy, err, why)
 end
 
+-- Lists with their second level joined give what they give as they stand, on every executor that is here.
+for _, exec in ipairs { "host", "offload" } do
+    local chain = " hubbard --sites 8 --m 30 -p U=4 --charge N_up=4 --charge N_dn=4 --strategy lr --exec " .. exec
+    local plain = document("growth" .. chain)
+    if not plain.iterations then kit.skip("joined lists by " .. exec, "it is not here")
+    else
+        local joined, why = document("growth" .. chain .. " --projection concat")
+        local same = joined.iterations ~= nil
+        for i, r in ipairs(plain.iterations) do
+            same = same and near(r.energy, joined.iterations[i].energy, 1e-8)
+        end
+        ok(same, "joined lists by " .. exec, why)
+        local told = document("explain" .. chain .. " --projection concat")
+        ok(told.operations and told.operations[1].why:find "%d records joined to %d", "and explain says so",
+            told)
+        local dmrg = chain:gsub("%-%-m 30", "--m 40")
+        plain, joined = document("dmrg" .. dmrg .. " -o none"),
+            document("dmrg" .. dmrg .. " -o none --projection concat")
+        ok(plain.energy and near(plain.energy, joined.energy, 1e-6), "and sweeps", plain.energy,
+            joined.energy)
+    end
+end
+do
+    local status, _, err = run "growth heisenberg --sites 4 --charge Sz=0 --m 4 --projection concat"
+    ok(status == 2 and err:find "allowed: with %-%-exec cuda, host or offload", "joined lists, by whom", err)
+end
+
 -- Benchmarks of small sizes: every time that they tell stands with a check.
 for what, options in pairs {
     gemm = "",
