@@ -4,6 +4,7 @@
 #include "base/clones.h"
 #include "base/dense.h"
 #include "base/gemm.h"
+#include "base/par.h"
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +18,7 @@ enum {
 /* The matrices of one factorization: all have leading dimension ld. */
 typedef struct factor {
     kl_gemm_fn *gemm;
+    int nthread;
     int ld;
     double *spare; /* as large as the matrix */
     kl_gram_found *found;
@@ -57,6 +59,43 @@ KL_CLONED static void leaf(int n, double *a, double *m, int ld, double *alone, k
     }
 }
 
+#define WORTH_THREADS 4e6 /* flops of a product */
+
+/* C = alpha A op(B) + beta C; all but C, its columns and those of op(B), is shared by threads. */
+typedef struct product {
+    const factor *f;
+    int tb, m, n, k;
+    double alpha;
+    const double *a, *b;
+    int ldb;
+    double beta, *c;
+    int ldc;
+} product;
+
+static void columns(const product *x, int from, int to)
+{
+    x->f->gemm(0, x->tb, x->m, to - from, x->k, x->alpha, x->a, x->f->ld,
+               x->b + (x->tb ? from : (int64_t)from * x->ldb), x->ldb, x->beta, x->c + (int64_t)from * x->ldc,
+               x->ldc);
+}
+
+static void columns_task(void *self, int64_t part, int thread)
+{
+    const product *const x = self;
+    const int parts = x->f->nthread;
+    const int from = (int)(x->n * part / parts), to = (int)(x->n * (part + 1) / parts);
+    (void)thread;
+    if (to > from) columns(x, from, to);
+}
+
+/* The same bits on any number of threads: a column's sums know nothing of its neighbours. */
+static void multiply(product x)
+{
+    if (x.f->nthread > 1 && 2.0 * x.m * x.n * x.k >= WORTH_THREADS)
+        kl_par_split(x.f->nthread, x.f->nthread, columns_task, &x);
+    else columns(&x, 0, x.n);
+}
+
 /* Halves, so that nearly all is products. */
 static void halve(const factor *f, int n, double *a, double *m, double *alone)
 {
@@ -68,49 +107,70 @@ static void halve(const factor *f, int n, double *a, double *m, double *alone)
     const int h = (n / 2 + 7) / 8 * 8, rest = n - h;
     double *const below = a + h, *const corner = below + (int64_t)h * ld, *const mbelow = m + h;
     halve(f, h, a, m, alone);
-    f->gemm(0, 1, rest, h, h, 1.0, below, ld, m, ld, 0.0, f->spare, rest);
+    multiply((product){f, 1, rest, h, h, 1.0, below, m, ld, 0.0, f->spare, rest});
     for (int j = 0; j < h; j++) {
         double *const to = below + (int64_t)j * ld;
         const double *const from = f->spare + (int64_t)j * rest;
         for (int i = 0; i < rest; i++) to[i] = alone[j] > 0 ? 0 : from[i];
     }
-    f->gemm(0, 1, rest, rest, h, -1.0, below, ld, below, ld, 1.0, corner, ld);
+    multiply((product){f, 1, rest, rest, h, -1.0, below, below, ld, 1.0, corner, ld});
     double *const mcorner = mbelow + (int64_t)h * ld;
     halve(f, rest, corner, mcorner, alone + h);
-    f->gemm(0, 0, rest, h, h, -1.0, below, ld, m, ld, 0.0, f->spare, rest);
-    f->gemm(0, 0, rest, h, rest, 1.0, mcorner, ld, f->spare, rest, 0.0, mbelow, ld);
+    multiply((product){f, 0, rest, h, h, -1.0, below, m, ld, 0.0, f->spare, rest});
+    multiply((product){f, 0, rest, h, rest, 1.0, mcorner, f->spare, rest, 0.0, mbelow, ld});
     for (int j = h; j < n; j++) memset(m + (int64_t)j * ld, 0, (size_t)h * sizeof *m);
 }
 
-void kl_gram_factor(int n, double *g, double *r, int drop, double *work, kl_gram_found *found)
+/* What a factorization begins and ends with, column by column. */
+typedef struct ends {
+    int n, drop;
+    double *g, *r;
+    double *a, *m;
+    const double *norm, *alone;
+} ends;
+
+/* Columns of norm 1: those of a wavefunction differ by all that a double holds. */
+static void begin_task(void *self, int64_t j, int thread)
+{
+    const ends *const x = self;
+    const int64_t n = x->n;
+    (void)thread;
+    memset(x->a + j * n, 0, (size_t)n * sizeof *x->a);
+    for (int64_t i = j; i < n; i++)
+        x->a[i + j * n] =
+            x->norm[i] > 0 && x->norm[j] > 0 ? x->g[i + j * n] / x->norm[i] / x->norm[j] : i == j;
+}
+
+static void end_task(void *self, int64_t j, int thread)
+{
+    const ends *const x = self;
+    const int64_t n = x->n;
+    (void)thread;
+    for (int64_t i = 0; i <= j; i++) {
+        const double t = x->norm[i] > 0 && x->norm[j] > 0 ? x->m[j + i * n] / x->norm[i] : 0;
+        x->g[i + j * n] = x->drop && x->alone[j] > 0 ? 0 : t;
+    }
+    for (int64_t i = j + 1; i < n; i++) x->g[i + j * n] = 0;
+    if (!x->r) return;
+    for (int64_t i = 0; i <= j; i++)
+        x->r[i + j * n] = x->drop && x->alone[i] > 0 ? 0 : x->a[j + i * n] * x->norm[j];
+    for (int64_t i = j + 1; i < n; i++) x->r[i + j * n] = 0;
+}
+
+void kl_gram_factor(int nthread, int n, double *g, double *r, int drop, double *work, kl_gram_found *found)
 {
     double *const a = work, *const m = a + (int64_t)n * n, *const norm = m + (int64_t)n * n,
                   *const alone = norm + n;
+    ends x = {n, drop, g, r, a, m, norm, alone};
     *found = (kl_gram_found){.least = 1};
-    memset(a, 0, (size_t)n * (size_t)n * sizeof *a);
     for (int j = 0; j < n; j++) {
         norm[j] = g[j + (int64_t)j * n] > 0 ? sqrt(g[j + (int64_t)j * n]) : 0;
         found->ndead += norm[j] == 0;
     }
-    for (int j = 0; j < n;
-         j++) /* columns of norm 1: those of a wavefunction differ by all that a double holds */
-        for (int i = j; i < n; i++)
-            a[i + (int64_t)j * n] =
-                norm[i] > 0 && norm[j] > 0 ? g[i + (int64_t)j * n] / norm[i] / norm[j] : i == j;
-    const factor f = {kl_gemm_choose(NULL), n, g, found};
+    kl_par_split(nthread, n, begin_task, &x);
+    const factor f = {kl_gemm_choose(NULL), nthread, n, g, found};
     halve(&f, n, a, m, alone);
-    for (int j = 0; j < n; j++) {
-        for (int i = 0; i <= j; i++) {
-            const double t = norm[i] > 0 && norm[j] > 0 ? m[j + (int64_t)i * n] / norm[i] : 0;
-            g[i + (int64_t)j * n] = drop && alone[j] > 0 ? 0 : t;
-        }
-        for (int i = j + 1; i < n; i++) g[i + (int64_t)j * n] = 0;
-    }
-    for (int j = 0; r && j < n; j++) {
-        for (int i = 0; i <= j; i++)
-            r[i + (int64_t)j * n] = drop && alone[i] > 0 ? 0 : a[j + (int64_t)i * n] * norm[j];
-        for (int i = j + 1; i < n; i++) r[i + (int64_t)j * n] = 0;
-    }
+    kl_par_split(nthread, n, end_task, &x);
 }
 
 kl_status kl_gram_graded(int n, const double *r, double *w, double *z, double *work, kl_err *err)

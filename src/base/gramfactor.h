@@ -19,8 +19,9 @@ typedef struct kl_gram_found {
 /* g[n][n], column-major: the lower triangle of Y^T Y becomes the upper triangular T of one pass, zeros below,
    and Y T is nearer to orthonormal; once `least` is above KL_GRAM_DONE and no column is bad, it is
    orthonormal to rounding. r[n][n], unless NULL: the upper triangle that the new columns have to be
-   multiplied by to give Y again. drop: 1 makes bad columns zero. work: 2 n^2 + 2 n numbers. */
-void kl_gram_factor(int n, double *g, double *r, int drop, double *work, kl_gram_found *found);
+   multiplied by to give Y again. drop: 1 makes bad columns zero. work: 2 n^2 + 2 n numbers. nthread: for one
+   large matrix; the bits do not depend on it. */
+void kl_gram_factor(int nthread, int n, double *g, double *r, int drop, double *work, kl_gram_found *found);
 
 /* Eigenvectors z[n][n] and values w[n] of R^T R, R an upper triangle, about ascending. Small values are as
    exact, relative to themselves, as those of a singular value decomposition of R: where values are below 1e-9

@@ -11,12 +11,14 @@
 #include "base/mem.h"
 #include "base/par.h"
 #include "record/record.h"
+#include <math.h>
 #include <string.h>
 
 enum {
     PANEL =
         64, /* columns of a triangle that are made at a time: what lies on the other side of it is left out */
     PASSES = 5, /* at most */
+    WIDE = 256, /* columns of a block from which threads share it */
 };
 
 /* What has become of a block. */
@@ -116,20 +118,21 @@ typedef struct factoring {
     const kl_gramcolumns_opts *o;
     char *stages; /* [nblock] */
     int last;
+    int nwide; /* blocks, the first of the order, of which all threads do one at a time */
 } factoring;
 
-/* 2. Of one block. */
-static void factor_task(void *self, int64_t task, int thread)
+/* 2. Of one block, by so many threads. */
+static void factor_block(const factoring *f, int64_t nth, int thread, int nthread)
 {
-    const factoring *const f = self;
     const kl_gramcolumns *const g = f->g;
-    const int i = g->order[task], replaced = f->o->dependent == KL_DEPENDENT_REPLACED;
+    const int i = g->order[nth], replaced = f->o->dependent == KL_DEPENDENT_REPLACED;
     const kl_column_block *const p = &f->at->block[i];
     const int n = p->width;
     double *const work = g->work + thread * g->nwork, *const step = work + 2 * (int64_t)n * n + 2 * n;
     kl_gram_found found;
     if (f->stages[i] != OPEN) return;
-    kl_gram_factor(n, g->small + p->gram, f->o->tri ? step : NULL, f->last && !replaced, work, &found);
+    kl_gram_factor(nthread, n, g->small + p->gram, f->o->tri ? step : NULL, f->last && !replaced, work,
+                   &found);
     if (f->o->tri) {
         double *const tri = f->o->tri + p->gram;
         kl_gemm_choose(NULL)(0, 0, n, n, n, 1.0, step, n, tri, n, 0.0, work, n);
@@ -138,6 +141,27 @@ static void factor_task(void *self, int64_t task, int thread)
     const int finished = found.nbad == 0 && found.least >= KL_GRAM_DONE;
     if (replaced && (found.ndead > 0 || (f->last && !finished))) f->stages[i] = DEPENDENT;
     else if (finished || (f->o->once && f->o->once[i])) f->stages[i] = DONE;
+}
+
+static void factor_task(void *self, int64_t task, int thread)
+{
+    const factoring *const f = self;
+    factor_block(f, f->nwide + task, thread, 1);
+}
+
+/* 2. A block that takes longer than a thread's share of all of them is for all threads together. */
+static void factor_all(factoring *f)
+{
+    const kl_gramcolumns *const g = f->g;
+    const int nthread = g->ex->nthread;
+    double all = 0;
+    for (int i = 0; i < g->nblock; i++) all += f->stages[i] == OPEN ? pow(f->at->block[i].width, 3) : 0;
+    for (; nthread > 1 && f->nwide < g->nblock; f->nwide++) {
+        const int n = f->at->block[g->order[f->nwide]].width;
+        if (n < WIDE || nthread * pow(n, 3) < all) break;
+        factor_block(f, f->nwide, 0, nthread);
+    }
+    kl_par_for(nthread, g->nblock - f->nwide, factor_task, f);
 }
 
 /* 3. Columns of the blocks that were `open` times their triangles, into the spare array, which takes their
@@ -278,7 +302,7 @@ kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, con
         KL_TRY(make_gram(g, at, stages, err));
         memcpy(before, stages, (size_t)g->nblock);
         factoring f = {.g = g, .at = at, .o = o, .stages = stages, .last = pass == PASSES - 1};
-        kl_par_for(g->ex->nthread, g->nblock, factor_task, &f);
+        factor_all(&f);
         if (o->only_tri && count(g->nblock, stages, OPEN) == 0) break;
         KL_TRY(apply_triangles(g, at, before, err));
     }

@@ -43,7 +43,7 @@ static int passes(int n, double *y, double *all)
         gemm(1, 0, n, n, ROWS, 1, y, ROWS, y, ROWS, 0, g, n);
         for (int j = 0; j < n; j++)
             for (int i = 0; i < j; i++) g[i + j * n] = NAN; /* nobody reads it */
-        kl_gram_factor(n, g, r, pass == 4, work, &found);
+        kl_gram_factor(1, n, g, r, pass == 4, work, &found);
         gemm(0, 0, ROWS, n, n, 1, y, ROWS, g, n, 0, to, ROWS);
         memcpy(y, to, (size_t)n * ROWS * sizeof *y);
         gemm(0, 0, n, n, n, 1, r, n, all, n, 0, g, n);
@@ -95,6 +95,36 @@ static void test_passes(void **state)
             kl_test_free(all);
             free(was);
         }
+}
+
+/* One large matrix by several threads: the same bits. */
+static void test_threads(void **state)
+{
+    enum { N = 411 };
+    const size_t bytes = sizeof(double) * N * N;
+    double *const gram = malloc(bytes), *const g = malloc(bytes), *const r = malloc(bytes),
+                  *const work = malloc(2 * bytes + 2 * N * sizeof(double)), *const first = malloc(2 * bytes);
+    uint64_t seed = 4;
+    (void)state;
+    for (int j = 0; j < N; j++)
+        for (int i = j; i < N; i++)
+            gram[i + j * N] = i == j ? 2 + 1e-3 * i : 0.5 / N * kl_test_uniform(&seed) / (1 + i - j);
+    for (int nthread = 1; nthread <= 5; nthread += 2) {
+        kl_gram_found found;
+        memcpy(g, gram, bytes);
+        kl_gram_factor(nthread, N, g, r, 0, work, &found);
+        expect_true(found.least >= KL_GRAM_DONE && found.nbad == 0);
+        if (nthread == 1) {
+            memcpy(first, g, bytes);
+            memcpy(first + N * N, r, bytes);
+        }
+        expect_true(memcmp(g, first, bytes) == 0 && memcmp(r, first + N * N, bytes) == 0);
+    }
+    free(gram);
+    free(g);
+    free(r);
+    free(work);
+    free(first);
 }
 
 /* Columns of rank 5 only: zeros in the end, or directions orthogonal to the others; never anything else. */
@@ -183,7 +213,7 @@ static void test_graded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_passes), cmocka_unit_test(test_rank),
-                                       cmocka_unit_test(test_graded)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_passes), cmocka_unit_test(test_threads),
+                                       cmocka_unit_test(test_rank), cmocka_unit_test(test_graded)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
