@@ -41,6 +41,7 @@ typedef struct kl_terms {
     int64_t term_room, op_room; /* capacities, for kl_terms_add */
 } kl_terms;
 
+/* What is kept under number i: the model's, then those of t itself. */
 static inline const kl_kept *kl_terms_kept(const kl_terms *t, int i)
 {
     return i < t->model->nkept ? &t->model->kept[i] : &t->kept[i - t->model->nkept];
