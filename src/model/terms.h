@@ -67,6 +67,9 @@ kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, i
                        kl_err *err) KL_MUST_CHECK;
 kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;
 
+/* EINPUT where charges of some part of the lattice are no numbers of 16 bits. */
+kl_status kl_terms_check_charges(const kl_terms *t, kl_err *err) KL_MUST_CHECK;
+
 void kl_terms_destroy(kl_terms **t);
 void kl_terms_clear(kl_terms *t); /* frees all strings; model and sites stay */
 
