@@ -100,7 +100,7 @@ static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_
     return KL_OK;
 }
 
-#define OPENING 0.05 /* seconds until target regions can run */
+#define OPENING 0.05 /* seconds until target regions can run, where that was not measured */
 
 static kl_status open_regions(void *self, kl_exec **out, kl_err *err)
 {
@@ -115,7 +115,10 @@ static void open_beside(kl_placement *p)
     kl_err ignored;
     kl_mixed_time time[KL_TUNE_MOST];
     kl_exec *none = NULL, *cuda = NULL, *both = NULL;
-    const kl_mixed_later later = {open_regions, p, OPENING};
+    const double *const opening = p->table.opening;
+    const double measured = opening[OFFLOAD] - opening[CUDA]; /* CUDA comes first, and has the driver begin */
+    const kl_mixed_later later = {open_regions, p,
+                                  opening[CUDA] > 0 && measured > OPENING ? measured : OPENING};
     const int n = kl_tune_times(&p->table, CUDA, OFFLOAD, time), by_cuda = p->which == CUDA;
     if (p->alone || p->device_memory > 0 || n == 0 || (by_cuda && !kl_mixed_ever(time, n)) ||
         (!by_cuda && open_as_measured(p, CUDA, &cuda, &ignored) != KL_OK))
