@@ -224,6 +224,9 @@ local place_text = {
     end,
     RUN = function(term) return string.format("%d consecutive sites", term.nslot) end,
     NAMED = function(_, sites) return "sites " .. table.concat(sites, ", ") end,
+    LOOP = function(term)
+        return string.format("closed paths of %d bonds of class %s", term.nslot, term.where)
+    end,
 }
 
 local function term_view(v, index)

@@ -113,7 +113,7 @@ local function guarded(file, action, ...)
     return result
 end
 
-local words = {SITE = "onsite", BOND = "bond", PAIR = "pairs", RUN = "run", NAMED = "named"}
+local words = {SITE = "onsite", BOND = "bond", PAIR = "pairs", RUN = "run", NAMED = "named", LOOP = "loop"}
 local function describe(v)
     local lines = {"name " .. v.name, "formula " .. v.formula, "variant " .. v.variant}
     local function add(format, ...) lines[#lines + 1] = string.format(format, ...) end

@@ -8,7 +8,7 @@ local space = require("space")
 local language = {}
 local refuse, refuse_at = util.refuse, util.refuse_at
 
-local MAX_SLOTS = 8
+local MAX_SLOTS, MAX_LOOP = 8, 6
 local MAX_STATEMENTS = 100000
 local MAX_DEPTH = 4         -- of lists within lists that are handed to a word
 
@@ -405,6 +405,13 @@ local function add_terms(w, model)
             refuse("run(length, ...) needs a whole number from 1 to %d", MAX_SLOTS)
         end
         statement(model, "run", {place = "RUN", nslot = math.tointeger(length)}, expr)
+    end
+    function w.loop(length, class, expr)
+        if not util.is_integer(length) or length < 3 or length > MAX_LOOP then
+            refuse("loop(length, class, ...) needs a whole number from 3 to %d", MAX_LOOP)
+        end
+        statement(model, "loop",
+            {place = "LOOP", where = class_name("loop", class), nslot = math.tointeger(length)}, expr)
     end
     function w.named(sites, expr)
         if not util.is_plain(sites) or #sites == 0 then

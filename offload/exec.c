@@ -132,6 +132,8 @@ kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out,
     /* threads: of what LAPACK does here */
     *(*out) = (kl_exec){
         .name = "offload", .space = KL_SPACE_DEVICE, .nthread = omp_get_max_threads(), .self = self};
+    if (!KL_OFFLOAD_ON_HOST && kl_offload_register() != 0)
+        KL_TRY(kl_fail(err, KL_EABSENT, "--exec offload: the runtime of target regions is not libomptarget"));
     const int ndevice = KL_OFFLOAD_ON_HOST ? 0 : omp_get_num_devices();
     KL_TRY(choose_device(which, ndevice, err));
     self->device = KL_OFFLOAD_ON_HOST ? omp_get_initial_device() : omp_get_default_device();

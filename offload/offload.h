@@ -104,6 +104,10 @@ void kl_offload_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *pla
 /* what preparing it would come to */
 kl_status kl_offload_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
+/* register.c */
+/* Before the first region, from then on nothing; not 0: the runtime does not take images so late. */
+int kl_offload_register(void);
+
 /* explain.c */
 kl_status kl_offload_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, kl_err *err);
 

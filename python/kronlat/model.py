@@ -80,6 +80,10 @@ class Model:
         """A sum over runs of consecutive sites i, j, k, l, ... of a chain."""
         self._statement("run", length, term)
 
+    def loop(self, length: int, cls: str, term: Any) -> None:
+        """A sum over closed paths of so many bonds of a class: triangles, plaquettes, hexagons."""
+        self._statement("loop", length, cls, term)
+
     def named(self, sites: Any, term: Any) -> None:
         """Once, on these sites."""
         self._statement("named", [str(site) for site in sites], term)

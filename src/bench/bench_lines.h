@@ -28,6 +28,7 @@ typedef struct kl_bench_device {
     double rate; /* TFLOP/s of the list that was last */
 } kl_bench_device;
 
+/* The work that is timed. */
 typedef kl_status kl_bench_fn(void *self, kl_err *err);
 
 /* 1: --only names this line. */

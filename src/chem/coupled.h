@@ -21,6 +21,7 @@ typedef struct kl_coupled {
     double adjoint_factor[KL_COUPLED_OPS];
 } kl_coupled;
 
+/* Fills the tables, which are the same for every molecule. */
 void kl_coupled_create(kl_coupled *c);
 
 /* Twice the spin of a multiplet. */

@@ -25,6 +25,7 @@ typedef struct kl_fcidump {
     char note[256];   /* what a user should know (labels that were not usable), or "" */
 } kl_fcidump;
 
+/* Number of the pair of p and q, in either order. */
 static inline int64_t kl_pair(int p, int q)
 {
     return p >= q ? (int64_t)p * (p + 1) / 2 + q : (int64_t)q * (q + 1) / 2 + p;

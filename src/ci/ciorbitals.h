@@ -19,6 +19,7 @@ typedef struct kl_ciorbitals {
     uint64_t odd;            /* bit p: an odd number of core orbitals lies above active orbital p */
 } kl_ciorbitals;
 
+/* What the options make of the orbitals of f. EINPUT: electrons, spaces and references that do not agree. */
 kl_status kl_ciorbitals_make(const kl_fcidump *f, const kl_ci_opts *o, kl_ciorbitals *l,
                              kl_err *err) KL_MUST_CHECK;
 void kl_ciorbitals_clear(kl_ciorbitals *l);

@@ -67,6 +67,7 @@ typedef struct kl_report_sectors {
 void kl_report_levels_text(FILE *to, const kl_report_sectors *s);
 void kl_report_levels_json(kl_json *j, const kl_report_sectors *s);
 
+/* A row for each of the n runs; mark_lowest 1: the lowest energy is marked. */
 void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
 void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
 

@@ -112,6 +112,7 @@ typedef struct kl_devkron {
     int tables;
 } kl_devkron;
 
+/* The bits of left state l, whichever width they are stored in. */
 static KL_ON_DEVICE inline uint64_t kl_devkron_mask(const kl_devkron_block *b, int64_t l)
 {
     return b->nbit > 32 ? ((const uint64_t *)b->mask)[l] : ((const uint32_t *)b->mask)[l];

@@ -102,6 +102,7 @@ static inline kl_rec kl_upright(const kl_rec *r)
     return u;
 }
 
+/* Numbers from the first to the last element of an m x n matrix with leading dimension ld. */
 static inline int64_t kl_extent(int m, int n, int ld) { return (int64_t)(n - 1) * ld + m; }
 
 /* The tile outputs of a group: uses as records name them, or, where there is something unforeseen, records

@@ -3,6 +3,7 @@
 #include "dmrg/block.h"
 #include "dmrg/scratch.h"
 #include "base/mem.h"
+#include "base/par.h"
 #include "dmrg/channel.h"
 #include "model/wigner.h"
 #include "phase.h"
@@ -85,7 +86,40 @@ void kl_block_destroy(kl_block **pb)
     kl_free(pb);
 }
 
-static kl_status add_part(kl_bigop *g, int64_t from, kl_part x, kl_err *err)
+/* What one thread makes of one operator: its parts, and the sums among them, whose pack begins at 0. */
+typedef struct made {
+    kl_part *part;
+    int64_t npart, cap;
+    kl_batch batch;
+    int64_t npack;
+    kl_status st;
+    kl_err err;
+} made;
+
+typedef struct making {
+    kl_bigop *g;
+    const kl_grow_list *list;
+    const int *odd; /* of the states of the site, or of the sectors of the left block */
+    int64_t *first; /* as in kl_bigop, but from the operator's first part on */
+    made *op; /* [nop] */
+    int whole; /* repack: all parts of a sector become one matrix */
+} making;
+
+static void clear_made(const making *x)
+{
+    for (int b = 0; x->op && b < x->g->nop; b++) {
+        kl_free(&x->op[b].part);
+        kl_batch_clear(&x->op[b].batch);
+    }
+}
+
+static int threads_for(const kl_bigop *g)
+{
+    enum { FEW = 32 };
+    return g->nop < FEW ? 1 : g->block->ex->nthread;
+}
+
+static kl_status add_part(made *g, int64_t from, kl_part x, kl_err *err)
 {
     if (x.off < 0) /* identities between the same states become one */
         for (int64_t i = from; i < g->npart; i++)
@@ -93,11 +127,11 @@ static kl_status add_part(kl_bigop *g, int64_t from, kl_part x, kl_err *err)
                 g->part[i].coef += x.coef;
                 return KL_OK;
             }
-    if (g->npart == g->cap_part) {
-        const int64_t cap = 2 * g->cap_part + 256;
+    if (g->npart == g->cap) {
+        const int64_t cap = 2 * g->cap + 256;
         const kl_status st = kl_realloc(&g->part, cap, KL_MEM_RECORD, err);
         if (st != KL_OK) return st;
-        g->cap_part = cap;
+        g->cap = cap;
     }
     g->part[g->npart++] = x;
     return KL_OK;
@@ -150,63 +184,125 @@ static int gather(const kl_bigop *g, repack_unit unit, int64_t from, int64_t to,
     return n;
 }
 
+/* The parts of all operators one behind the other; first[] counts from the first of them. */
+static kl_status collect_parts(const making *x, kl_part **part, int64_t *npart, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = x->g->enlarged->basis.nsec;
+    int64_t total = 0, npack = 0;
+    for (int b = 0; b < x->g->nop; b++) {
+        if (x->op[b].st != KL_OK) {
+            if (err) *err = x->op[b].err;
+            return x->op[b].st;
+        }
+        total += x->op[b].npart;
+    }
+    KL_TRY(kl_alloc(part, total, KL_MEM_RECORD, err));
+    total = 0;
+    for (int b = 0; b < x->g->nop; b++) {
+        made *const own = &x->op[b];
+        for (int c = 0; c < n; c++) x->first[(int64_t)b * n + c] += total;
+        for (int64_t i = 0; i < own->npart; i++) {
+            (*part)[total + i] = own->part[i];
+            if (own->npack > 0 && own->part[i].packed) (*part)[total + i].off += npack;
+        }
+        total += own->npart;
+        npack += own->npack;
+        kl_free(&own->part);
+    }
+    x->first[(int64_t)x->g->nop * n] = total;
+    *npart = total;
+out:
+    return st;
+}
+
+/* Sums of the parts of operator b. list: room for three lists of the parts of any of its sectors. */
+static kl_status repack_operator(const making *x, int b, int64_t most, int64_t *list, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_bigop *const g = x->g;
+    const kl_basis *const basis = &g->enlarged->basis;
+    const repack_unit unit = x->whole ? WHOLE : PLACES;
+    const int n = basis->nsec, identity = kl_bigop_identity(g, b);
+    made *const own = &x->op[b];
+    int64_t *const head = list, *const tail = list + most, *const next = list + 2 * most;
+    for (int c = 0; c < n; c++) {
+        const int64_t at = (int64_t)b * n + c, from = g->first[at];
+        const int nplace = gather(g, unit, from, g->first[at + 1], head, tail, next);
+        x->first[at] = own->npart;
+        for (int p = 0; p < nplace; p++) {
+            const kl_part *const one = &g->part[head[p]];
+            const int alone = head[p] == tail[p];
+            /* stays as it is; the identity is never multiplied */
+            if (identity || (unit == PLACES && alone)) {
+                own->part[own->npart++] =
+                    unit == PLACES
+                        ? *one
+                        : (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
+                continue;
+            }
+            const int rows = unit == PLACES ? one->nrow : basis->dim[g->dst[at]],
+                      cols = unit == PLACES ? one->ncol : basis->dim[c];
+            KL_TRY(kl_batch_open_group(&own->batch, own->npack, (int64_t)rows * cols, err));
+            for (int64_t j = head[p]; j >= 0; j = next[j - from]) {
+                const kl_part *const q = &g->part[j];
+                KL_TRY(kl_batch_reserve(&own->batch, 1, err));
+                *kl_batch_push(&own->batch) = sum_record(
+                    g, q, own->npack + (unit == PLACES ? 0 : q->row + (int64_t)q->col * rows), rows);
+            }
+            kl_batch_close_group(&own->batch, 0);
+            own->part[own->npart++] = (kl_part){.row = unit == PLACES ? one->row : 0,
+                                                .nrow = rows,
+                                                .col = unit == PLACES ? one->col : 0,
+                                                .ncol = cols,
+                                                .ld = rows,
+                                                .packed = 1,
+                                                .off = own->npack,
+                                                .coef = 1};
+            own->npack += even((int64_t)rows * cols);
+        }
+    }
+out:
+    return st;
+}
+
+static void repack_task(void *self, int64_t b, int thread)
+{
+    const making *const x = self;
+    const kl_bigop *const g = x->g;
+    const int n = g->enlarged->basis.nsec;
+    made *const own = &x->op[b];
+    int64_t *list = NULL, most = 0;
+    (void)thread;
+    for (int64_t at = b * n; at < (b + 1) * n; at++)
+        if (g->first[at + 1] - g->first[at] > most) most = g->first[at + 1] - g->first[at];
+    kl_batch_init(&own->batch);
+    own->st = kl_alloc(&own->part, g->first[(b + 1) * n] - g->first[b * n], KL_MEM_RECORD, &own->err);
+    if (own->st == KL_OK) own->st = kl_alloc(&list, 3 * most, KL_MEM_RECORD, &own->err);
+    if (own->st == KL_OK) own->st = repack_operator(x, (int)b, most, list, &own->err);
+    kl_free(&list);
+}
+
 /* Replaces parts by sums of them in a new pack. */
 static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = g->block->ex;
-    const kl_basis *const basis = &g->enlarged->basis;
-    const int n = basis->nsec;
     kl_batch batch;
     kl_part *part = NULL;
-    int64_t *first = NULL, *list = NULL, npart = 0, npack = 0, most = 0;
+    int64_t npart = 0, npack = 0;
     kl_dptr pack = {0};
+    making x = {.g = g, .whole = unit == WHOLE};
     kl_batch_init(&batch);
-    KL_TRY(kl_alloc(&first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&part, g->npart, KL_MEM_RECORD, err));
-    for (int64_t at = 0; at < (int64_t)g->nop * n; at++)
-        if (g->first[at + 1] - g->first[at] > most) most = g->first[at + 1] - g->first[at];
-    KL_TRY(kl_alloc(&list, 3 * most, KL_MEM_RECORD, err));
-    int64_t *const head = list, *const tail = list + most, *const next = list + 2 * most;
-    for (int b = 0; b < g->nop; b++)
-        for (int c = 0; c < n; c++) {
-            const int64_t at = (int64_t)b * n + c, from = g->first[at];
-            const int identity = kl_bigop_identity(g, b),
-                      nplace = gather(g, unit, from, g->first[at + 1], head, tail, next);
-            first[at] = npart;
-            for (int p = 0; p < nplace; p++) {
-                const kl_part *const one = &g->part[head[p]];
-                const int alone = head[p] == tail[p];
-                /* stays as it is; the identity is never multiplied */
-                if (identity || (unit == PLACES && alone)) {
-                    part[npart++] =
-                        unit == PLACES
-                            ? *one
-                            : (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
-                    continue;
-                }
-                const int rows = unit == PLACES ? one->nrow : basis->dim[g->dst[at]],
-                          cols = unit == PLACES ? one->ncol : basis->dim[c];
-                KL_TRY(kl_batch_open_group(&batch, npack, (int64_t)rows * cols, err));
-                for (int64_t j = head[p]; j >= 0; j = next[j - from]) {
-                    const kl_part *const q = &g->part[j];
-                    KL_TRY(kl_batch_reserve(&batch, 1, err));
-                    *kl_batch_push(&batch) = sum_record(
-                        g, q, npack + (unit == PLACES ? 0 : q->row + (int64_t)q->col * rows), rows);
-                }
-                kl_batch_close_group(&batch, 0);
-                part[npart++] = (kl_part){.row = unit == PLACES ? one->row : 0,
-                                          .nrow = rows,
-                                          .col = unit == PLACES ? one->col : 0,
-                                          .ncol = cols,
-                                          .ld = rows,
-                                          .packed = 1,
-                                          .off = npack,
-                                          .coef = 1};
-                npack += even((int64_t)rows * cols);
-            }
-        }
-    first[(int64_t)g->nop * n] = npart;
+    KL_TRY(kl_alloc(&x.first, (int64_t)g->nop * g->enlarged->basis.nsec + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&x.op, g->nop, KL_MEM_RECORD, err));
+    kl_par_for(threads_for(g), g->nop, repack_task, &x);
+    KL_TRY(collect_parts(&x, &part, &npart, err));
+    for (int b = 0; b < g->nop; b++) {
+        KL_TRY(kl_batch_join(&batch, &x.op[b].batch, npack, err));
+        npack += x.op[b].npack;
+        kl_batch_clear(&x.op[b].batch);
+    }
     batch.zero = 1;
     kl_bigop_bases(g, &batch);
     if (npack) {
@@ -216,27 +312,83 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
     kl_free(&g->part);
     kl_free(&g->first);
     ex->vt.release(ex, &g->pack);
-    g->part = part, g->first = first, g->npart = npart, g->cap_part = npart;
+    g->part = part, g->first = x.first, g->npart = npart, g->cap_part = npart;
     g->pack = pack, g->npack = npack;
-    part = NULL, first = NULL, pack.addr = 0;
+    part = NULL, x.first = NULL, pack.addr = 0;
 out:
+    clear_made(&x);
+    kl_free(&x.op);
     kl_batch_clear(&batch);
     ex->vt.release(ex, &pack);
-    kl_free(&list);
     kl_free(&part);
-    kl_free(&first);
+    kl_free(&x.first);
     return st;
+}
+
+/* The parts of operator b from sector c. */
+static kl_status make_sector(const making *x, int b, int c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    made *const own = &x->op[b];
+    const kl_bigop *const g = x->g;
+    const kl_block *const block = g->block;
+    const kl_enlarged *const e = g->enlarged;
+    const kl_mpo *const m = block->mpo;
+    const int right = block->side == KL_RIGHT, n = e->basis.nsec, nb = block->basis.nsec, d = e->d;
+    const int spin = kl_model_spin(m->model), to = g->dst[b * n + c];
+    const int64_t from = own->npart;
+    if (to < 0) return KL_OK;
+    for (int64_t r = x->list[b].first; r < x->list[b].first + x->list[b].n; r++) {
+        const kl_grow *const w = &m->grow[r];
+        const kl_cut_op *const in = &m->op[block->cut][w->in];
+        const kl_site_op *const o = &e->site->op[w->op];
+        const int identity = kl_block_identity(block, w->in);
+        for (int k = 0; k < o->nelem; k++) {
+            const int s = o->elem[k].col, t = o->elem[k].row;
+            const int i = e->part_sec[c * d + s];
+            if (i < 0) continue;
+            const int j = identity ? i : w->dag ? block->src[w->in * nb + i] : block->dst[w->in * nb + i];
+            if (j < 0 || e->home[j * d + t] != to) continue;
+            const int sign = right ? kl_phase_record(in->odd, x->odd[s]) : kl_phase_record(o->odd, x->odd[i]);
+            const kl_junction at = {block, e, g->cut, b, w, o, {i, j}, {s, t}, {c, to}};
+            const double factor = spin < 0 ? 1.0 : kl_channel_factor(&at);
+            if (factor == 0) continue;
+            const kl_part one = {.row = e->part_off[to * d + t],
+                                 .nrow = block->basis.dim[j],
+                                 .col = e->part_off[c * d + s],
+                                 .ncol = block->basis.dim[i],
+                                 .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j],
+                                 .dag = (uint8_t)w->dag,
+                                 .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
+                                 .coef = w->coef * o->elem[k].value * sign * factor};
+            KL_TRY(add_part(own, from, one, err));
+        }
+    }
+out:
+    return st;
+}
+
+static void make_task(void *self, int64_t b, int thread)
+{
+    const making *const x = self;
+    const int n = x->g->enlarged->basis.nsec;
+    made *const own = &x->op[b];
+    (void)thread;
+    for (int c = 0; c < n && own->st == KL_OK; c++) {
+        x->first[b * n + c] = own->npart;
+        own->st = make_sector(x, (int)b, c, &own->err);
+    }
 }
 
 kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_bigop *g = NULL;
-    int *odd = NULL; /* of the states of the site, or of the sectors of the left block */
+    int *odd = NULL;
+    making x = {0};
     const kl_mpo *const m = block->mpo;
     const int right = block->side == KL_RIGHT, n = e->basis.nsec, nb = block->basis.nsec, d = e->d;
-    const int cut = right ? pos : pos + 1, spin = kl_model_spin(m->model);
-    const kl_grow_list *const list = right ? m->right[pos] : m->left[pos];
+    const int cut = right ? pos : pos + 1;
     KL_TRY(kl_alloc(&g, 1, KL_MEM_RECORD, err));
     *g = (kl_bigop){.block = block, .enlarged = e, .cut = cut, .nop = m->nop[cut]};
     KL_TRY(kl_alloc(&g->dst, (int64_t)g->nop * n, KL_MEM_RECORD, err));
@@ -247,45 +399,15 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     for (int k = 0; k < (right ? d : nb); k++)
         odd[k] =
             kl_qn_odd(m->model, right ? kl_qn_of(m->model, e->site->state_charge[k]) : block->basis.q[k]);
-    for (int b = 0; b < g->nop; b++)
-        for (int c = 0; c < n; c++) {
-            const int64_t from = g->npart;
-            g->first[b * n + c] = from;
-            const int to = g->dst[b * n + c];
-            if (to < 0) continue;
-            for (int64_t r = list[b].first; r < list[b].first + list[b].n; r++) {
-                const kl_grow *const w = &m->grow[r];
-                const kl_cut_op *const in = &m->op[block->cut][w->in];
-                const kl_site_op *const o = &e->site->op[w->op];
-                const int identity = kl_block_identity(block, w->in);
-                for (int k = 0; k < o->nelem; k++) {
-                    const int s = o->elem[k].col, t = o->elem[k].row;
-                    const int i = e->part_sec[c * d + s];
-                    if (i < 0) continue;
-                    const int j = identity ? i
-                                  : w->dag ? block->src[w->in * nb + i]
-                                           : block->dst[w->in * nb + i];
-                    if (j < 0 || e->home[j * d + t] != to) continue;
-                    const int sign =
-                        right ? kl_phase_record(in->odd, odd[s]) : kl_phase_record(o->odd, odd[i]);
-                    const kl_junction at = {block, e, g->cut, b, w, o, {i, j}, {s, t}, {c, to}};
-                    const double factor = spin < 0 ? 1.0 : kl_channel_factor(&at);
-                    if (factor == 0) continue;
-                    const kl_part x = {.row = e->part_off[to * d + t],
-                                       .nrow = block->basis.dim[j],
-                                       .col = e->part_off[c * d + s],
-                                       .ncol = block->basis.dim[i],
-                                       .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j],
-                                       .dag = (uint8_t)w->dag,
-                                       .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
-                                       .coef = w->coef * o->elem[k].value * sign * factor};
-                    KL_TRY(add_part(g, from, x, err));
-                }
-            }
-        }
-    g->first[(int64_t)g->nop * n] = g->npart;
+    x = (making){.g = g, .list = right ? m->right[pos] : m->left[pos], .odd = odd, .first = g->first};
+    KL_TRY(kl_alloc(&x.op, g->nop, KL_MEM_RECORD, err));
+    kl_par_for(threads_for(g), g->nop, make_task, &x);
+    KL_TRY(collect_parts(&x, &g->part, &g->npart, err));
+    g->cap_part = g->npart;
     KL_TRY(repack(g, PLACES, err));
 out:
+    if (x.g) clear_made(&x);
+    kl_free(&x.op);
     kl_free(&odd);
     if (st != KL_OK) kl_bigop_destroy(&g);
     *out = g;

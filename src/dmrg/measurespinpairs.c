@@ -216,12 +216,13 @@ static kl_status add_choice(const chain *c, double weight, double *value, kl_err
 {
     kl_status st = KL_OK;
     const kl_measure *const m = c->m;
-    const int S = kl_tensors_spin(m);
     kl_level now = {0};
     kl_recipe *r = NULL;
     kl_source *list = NULL;
-    int Q = 0, k = 0;
-    KL_TRY(kl_tensors_start(m, S, &now, err));
+    int Q = 0, k = 0, nL = 0;
+    for (int i = 0; i < c->n; i++) nL += c->at[i].list[c->choice[i]].rank;
+    nL = nL / 2 < kl_tensors_spin(m) ? nL / 2 : kl_tensors_spin(m);
+    KL_TRY(kl_tensors_start(m, nL, &now, err));
     for (int p = 0; p < c->pos[c->n - 1]; p++) {
         const int here = p == c->pos[k];
         int n = now.n;

@@ -11,6 +11,7 @@ typedef struct kl_kronborder {
     int64_t block, at;
 } kl_kronborder;
 
+/* How much of a block lies before the border; all: its size. */
 static inline int64_t kl_kronborder_in(const kl_kronborder *b, int64_t block, int64_t all)
 {
     return b->block > block ? all : b->block == block ? b->at : 0;

@@ -9,6 +9,7 @@ kl_status kl_host_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err) KL_MUST_C
 kl_status kl_host_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y,
                               kl_err *err) KL_MUST_CHECK;
 void kl_host_batch_release(kl_exec *ex, kl_batch *b);
+/* What explain of kl_vtable says of a list. */
 void kl_host_batch_choice(kl_exec *ex, const kl_batch *b, kl_choice *c);
 
 #endif

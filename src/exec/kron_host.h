@@ -1,5 +1,5 @@
-/* The host executor's entries for sums of Kronecker products: kron_prepare, kron_apply and kron_release of
-   kl_vtable (exec.h), which documents them.
+/* The host executor's entries for sums of Kronecker products: kron_prepare, kron_apply, kron_release,
+   kron_left and kron_beyond of kl_vtable (exec.h), which documents them.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_KRON_HOST_H
 #define KL_KRON_HOST_H

@@ -21,6 +21,7 @@ typedef struct kl_geometry {
     double basis[2][2]; /* vectors of the lattice; of a chain the second one is 0, of a file both */
 } kl_geometry;
 
+/* What a result keeps of a lattice. */
 kl_status kl_geometry_copy(const kl_lattice *lat, kl_geometry *out, kl_err *err) KL_MUST_CHECK;
 void kl_geometry_clear(kl_geometry *g);
 

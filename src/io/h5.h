@@ -85,6 +85,7 @@ typedef struct kl_h5_in {
    failure for a no. For the end of reading. */
 kl_status kl_h5_check(const kl_h5_in *in, kl_err *err) KL_MUST_CHECK;
 
+/* The failure of a file that is damaged: EINPUT, "PATH: is damaged: NAME why". */
 kl_status kl_h5_bad(const kl_h5_in *in, const char *name, const char *why, kl_err *err);
 
 /* An attribute of n numbers of in_memory's class. */

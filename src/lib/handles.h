@@ -26,6 +26,7 @@ typedef struct kl_scene {
     kl_result *done; /* what "resume" names, or NULL */
 } kl_scene;
 
+/* One user less; the last one frees it. And one user more: returns s. NULL is accepted. */
 void kl_scene_release(kl_scene **s);
 kl_scene *kl_scene_keep(kl_scene *s);
 

@@ -26,6 +26,7 @@ typedef struct kl_luabox_limits {
 
 typedef struct kl_luabox kl_luabox;
 
+/* A box of its own, with the words of luawords.h. The limits are copied, but for their texts. */
 kl_status kl_luabox_create(const kl_luabox_limits *limits, kl_luabox **out, kl_err *err) KL_MUST_CHECK;
 void kl_luabox_destroy(kl_luabox **box);
 

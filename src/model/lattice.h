@@ -104,4 +104,10 @@ int kl_is_position_class(const char *name);
 /* Index of a bond class or -1. */
 int kl_lattice_class(const kl_lattice *lat, const char *name);
 
+/* Closed paths of `length' bonds of a class, without a site twice: site[*n][length], each once, from its
+   lowest site towards the lower of that site's two neighbours. Where sites have coordinates, paths around a
+   ring, a cylinder or a torus are none. */
+kl_status kl_lattice_loops(const kl_lattice *lat, int cls, int length, int *n, int **site,
+                           kl_err *err) KL_MUST_CHECK;
+
 #endif

@@ -385,11 +385,13 @@ static kl_status check_term(const kl_model *m, int k, kl_err *err)
         bad = "a missing text, factor table or symbolic records";
     else if (d->nslot < 1 || d->nslot > KL_MAX_FACTOR || d->nfactor < 1 || d->nfactor > KL_MAX_FACTOR)
         bad = "too many or too few slots or factors";
-    else if (d->place < KL_PLACE_SITE || d->place > KL_PLACE_NAMED) bad = "an unknown placement";
+    else if (d->place < KL_PLACE_SITE || d->place > KL_PLACE_LOOP) bad = "an unknown placement";
     else if (d->place == KL_PLACE_SITE && d->nslot != 1) bad = "a site placement without exactly one slot";
     else if ((d->place == KL_PLACE_BOND || d->place == KL_PLACE_PAIR) && d->nslot != 2)
         bad = "a bond or pair placement without exactly two slots";
-    else if (d->place == KL_PLACE_BOND && d->where == NULL) bad = "a bond placement without a class";
+    else if (d->place == KL_PLACE_LOOP && d->nslot < 3) bad = "a loop of fewer than three sites";
+    else if ((d->place == KL_PLACE_BOND || d->place == KL_PLACE_LOOP) && d->where == NULL)
+        bad = "a placement on bonds without a class";
     else if (d->place == KL_PLACE_NAMED && d->sites == NULL) bad = "a placement on named sites without names";
     else if (d->place == KL_PLACE_PAIR && !isfinite(d->distance)) bad = "a distance that is not finite";
     for (int s = 0; bad == NULL && d->place == KL_PLACE_NAMED && s < d->nslot; s++)

@@ -78,6 +78,9 @@ typedef enum kl_place {
     KL_PLACE_PAIR,
     KL_PLACE_RUN, /* once per run of nslot consecutive sites of a chain or ring */
     KL_PLACE_NAMED, /* once, on the sites named in `sites` */
+    /* once per closed path of nslot bonds of class `where`, around it from its lowest site towards the lower
+       of its two neighbours */
+    KL_PLACE_LOOP,
 } kl_place;
 
 typedef struct kl_factor {

@@ -472,7 +472,8 @@ static void read_pools(reader *r, pools *p)
 
 static void read_term(reader *r, const pools *p, kl_term_def *d)
 {
-    static const char *const places[] = {"SITE", "BOND", "PAIR", "RUN", "NAMED", NULL}; /* ORDER KL_PLACE */
+    static const char *const places[] = {"SITE",  "BOND", "PAIR", "RUN",
+                                         "NAMED", "LOOP", NULL}; /* ORDER KL_PLACE */
     d->place = (kl_place)named(r, "place", places);
     d->where = text_or_null(r, "where");
     d->distance = real(r, "distance");

@@ -497,13 +497,12 @@ out:
     return st;
 }
 
-static kl_status place_on_bonds(const walk *w, kl_err *err)
+static kl_status find_class(const walk *w, int *cls, kl_err *err)
 {
     const kl_term_def *d = &w->t->model->term[w->def];
     const kl_lattice *lat = w->lat;
-    kl_status st = KL_OK;
-    const int cls = kl_lattice_class(lat, d->where);
-    if (cls < 0) {
+    *cls = kl_lattice_class(lat, d->where);
+    if (*cls < 0) {
         char have[300] = "";
         for (int c = 0; c < lat->nbond_class; c++)
             append(have, sizeof have, "%s%s", c > 0 ? ", " : "", lat->bond_class[c]);
@@ -512,6 +511,15 @@ static kl_status place_on_bonds(const walk *w, kl_err *err)
             "%s:%d: \"%.200s\" is for bonds of class \"%s\", which lattice %.100s lacks; it has %s",
             w->t->model->source, d->line, d->text, d->where, lat->spec, lat->nbond_class > 0 ? have : "none");
     }
+    return KL_OK;
+}
+
+static kl_status place_on_bonds(const walk *w, kl_err *err)
+{
+    const kl_lattice *lat = w->lat;
+    kl_status st = KL_OK;
+    int cls;
+    KL_TRY(find_class(w, &cls, err));
     for (int b = 0; b < lat->nbond; b++) {
         const kl_bond *bond = &lat->bond[b];
         int member = 0;
@@ -578,6 +586,22 @@ out:
     return st;
 }
 
+static kl_status place_on_loops(const walk *w, kl_err *err)
+{
+    const int nslot = w->t->model->term[w->def].nslot;
+    kl_status st = KL_OK;
+    int cls, n, *site = NULL;
+    KL_TRY(find_class(w, &cls, err));
+    KL_TRY(kl_lattice_loops(w->lat, cls, nslot, &n, &site, err));
+    for (int k = 0; k < n; k++) {
+        const int *const at = site + (int64_t)k * nslot;
+        KL_TRY(place_term(w, at, -1, kl_lattice_distance(w->lat, at[0], at[1]), err));
+    }
+out:
+    kl_free(&site);
+    return st;
+}
+
 static kl_status place_on_named(const walk *w, kl_err *err)
 {
     const kl_term_def *d = &w->t->model->term[w->def];
@@ -602,28 +626,6 @@ static kl_status place_on_named(const walk *w, kl_err *err)
     return place_term(w, site, -1, d->nslot > 1 ? kl_lattice_distance(lat, site[0], site[1]) : 0.0, err);
 }
 
-/* Charges of any part of the lattice must be numbers of 16 bits. */
-static kl_status check_charges(const kl_terms *t, kl_err *err)
-{
-    for (int c = 0; c < t->model->ncharge; c++) {
-        int64_t sum = 0;
-        for (int p = 0; p < t->nsite && t->model->charge[c].modulus == 0; p++) {
-            int64_t most = 0;
-            for (int s = 0; s < t->type[p]->dim; s++) {
-                const int64_t q = t->type[p]->state_charge[s][c];
-                most = q > most ? q : -q > most ? -q : most;
-            }
-            sum += most;
-        }
-        if (sum > INT16_MAX)
-            return kl_fail(
-                err, KL_EINPUT,
-                "charge %.100s of model %.100s reaches %lld units on %d sites; at most %d are possible",
-                t->model->charge[c].name, t->model->name, (long long)sum, t->nsite, INT16_MAX);
-    }
-    return KL_OK;
-}
-
 kl_status kl_terms_create_sites(const kl_model *m, const kl_lattice *lat, kl_terms **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -644,7 +646,7 @@ kl_status kl_terms_create_sites(const kl_model *m, const kl_lattice *lat, kl_ter
         t->type[lat->position[i]] = type;
     }
     KL_TRY(check_types(t, lat, err));
-    KL_TRY(check_charges(t, err));
+    KL_TRY(kl_terms_check_charges(t, err));
     *out = t;
     t = NULL;
 out:
@@ -667,6 +669,7 @@ kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_par
         case KL_PLACE_PAIR: KL_TRY(place_on_pairs(&w, err)); break;
         case KL_PLACE_RUN: KL_TRY(place_on_runs(&w, err)); break;
         case KL_PLACE_NAMED: KL_TRY(place_on_named(&w, err)); break;
+        case KL_PLACE_LOOP: KL_TRY(place_on_loops(&w, err)); break;
         }
     }
     KL_TRY(kl_terms_merge(t, err));

@@ -41,6 +41,7 @@ typedef struct kl_terms {
     int64_t term_room, op_room; /* capacities, for kl_terms_add */
 } kl_terms;
 
+/* What is kept under number i: the model's, then those of t itself. */
 static inline const kl_kept *kl_terms_kept(const kl_terms *t, int i)
 {
     return i < t->model->nkept ? &t->model->kept[i] : &t->kept[i - t->model->nkept];
@@ -65,6 +66,9 @@ kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_par
 kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, int plus_hc,
                        kl_err *err) KL_MUST_CHECK;
 kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;
+
+/* EINPUT where charges of some part of the lattice are no numbers of 16 bits. */
+kl_status kl_terms_check_charges(const kl_terms *t, kl_err *err) KL_MUST_CHECK;
 
 void kl_terms_destroy(kl_terms **t);
 void kl_terms_clear(kl_terms *t); /* frees all strings; model and sites stay */

@@ -208,3 +208,24 @@ out:
     kl_free(&merged.def);
     return st;
 }
+
+kl_status kl_terms_check_charges(const kl_terms *t, kl_err *err)
+{
+    for (int c = 0; c < t->model->ncharge; c++) {
+        int64_t sum = 0;
+        for (int p = 0; p < t->nsite && t->model->charge[c].modulus == 0; p++) {
+            int64_t most = 0;
+            for (int s = 0; s < t->type[p]->dim; s++) {
+                const int64_t q = t->type[p]->state_charge[s][c];
+                most = q > most ? q : -q > most ? -q : most;
+            }
+            sum += most;
+        }
+        if (sum > INT16_MAX)
+            return kl_fail(
+                err, KL_EINPUT,
+                "charge %.100s of model %.100s reaches %lld units on %d sites; at most %d are possible",
+                t->model->charge[c].name, t->model->name, (long long)sum, t->nsite, INT16_MAX);
+    }
+    return KL_OK;
+}

@@ -7,6 +7,7 @@
 
 #define KL_WIGNER_MOST 600 /* doubled spins that a sum of three of them may reach, halved */
 
+/* 1: doubled spins a, b and c close a triangle. */
 static inline int kl_triangle(int a, int b, int c)
 {
     const int least = a > b ? a - b : b - a;

@@ -82,6 +82,31 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork)
     if (nwork > b->nwork) b->nwork = nwork;
 }
 
+kl_status kl_batch_join(kl_batch *b, const kl_batch *more, int64_t y, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t from = b->nrec;
+    KL_TRY(kl_batch_reserve(b, more->nrec, err));
+    for (int64_t i = 0; i < more->nrec; i++) {
+        kl_rec *const r = kl_batch_push(b);
+        *r = more->rec[i];
+        if (r->at_c == KL_AT_Y) r->c += y;
+    }
+    for (int i = 0; i < more->ngroup; i++) {
+        const kl_group *const g = &more->group[i];
+        KL_TRY(kl_batch_open_group(b, g->y + y, g->ny, err));
+        b->group[b->ngroup - 1] = *g;
+        b->group[b->ngroup - 1].first += from;
+        b->group[b->ngroup - 1].last += from;
+        b->group[b->ngroup - 1].y += y;
+    }
+    if (more->nwork > b->nwork) b->nwork = more->nwork;
+    b->flop += more->flop;
+    b->bytes += more->bytes;
+out:
+    return st;
+}
+
 typedef struct keyed {
     double flop;
     int group;

@@ -13,6 +13,7 @@ typedef struct kl_pace {
     const kl_watch *watch; /* NULL, or who is told of a failure */
 } kl_pace;
 
+/* The pace of a run that begins now; every: seconds. */
 kl_pace kl_pace_begin(double every, const kl_watch *watch);
 
 /* Vectors can be large and disks slow: no more than a tenth of the time goes to checkpoints. */

@@ -75,12 +75,19 @@ static kl_status open_kind(const kl_placement *p, int which, kl_exec **out, kl_e
                          : kl_exec_open_offload(p->wanted, 0, out, err);
 }
 
+/* Devices of one machine have numbers: ranks take others than the one that was measured. */
+static int same_kind(const char *here, const char *there)
+{
+    const char *const a = strchr(here, '('), *const b = strchr(there, '(');
+    return kl_comm_world() != NULL && a != NULL && b != NULL ? strcmp(a, b) == 0 : strcmp(here, there) == 0;
+}
+
 static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_err *err)
 {
     kl_status st = open_kind(p, which, out, err);
     if (st != KL_OK) return st;
     kl_exec *const device = *out;
-    if (strcmp(device->where, p->table.where[which]) != 0) {
+    if (!same_kind(device->where, p->table.where[which])) {
         st = kl_fail(err, KL_EABSENT, "%s", device->where);
         kl_exec_close(out);
         return st;
@@ -93,7 +100,7 @@ static kl_status open_as_measured(kl_placement *p, int which, kl_exec **out, kl_
     return KL_OK;
 }
 
-#define OPENING 0.05 /* seconds until target regions can run */
+#define OPENING 0.05 /* seconds until target regions can run, where that was not measured */
 
 static kl_status open_regions(void *self, kl_exec **out, kl_err *err)
 {
@@ -108,9 +115,12 @@ static void open_beside(kl_placement *p)
     kl_err ignored;
     kl_mixed_time time[KL_TUNE_MOST];
     kl_exec *none = NULL, *cuda = NULL, *both = NULL;
-    const kl_mixed_later later = {open_regions, p, OPENING};
+    const double *const opening = p->table.opening;
+    const double measured = opening[OFFLOAD] - opening[CUDA]; /* CUDA comes first, and has the driver begin */
+    const kl_mixed_later later = {open_regions, p,
+                                  opening[CUDA] > 0 && measured > OPENING ? measured : OPENING};
     const int n = kl_tune_times(&p->table, CUDA, OFFLOAD, time), by_cuda = p->which == CUDA;
-    if (p->device_memory > 0 || n == 0 || (by_cuda && !kl_mixed_ever(time, n)) ||
+    if (p->alone || p->device_memory > 0 || n == 0 || (by_cuda && !kl_mixed_ever(time, n)) ||
         (!by_cuda && open_as_measured(p, CUDA, &cuda, &ignored) != KL_OK))
         return;
     if (kl_exec_open_mixed_take(by_cuda ? &p->device : &cuda, by_cuda ? &none : &p->device, &later, time, n,
@@ -260,6 +270,48 @@ kl_status kl_placement_work(const kl_options *o, int64_t nwork, const kl_work *w
     *out = settle(p, nwork, work);
     snprintf(*out ? (*out)->chosen : host->chosen, sizeof host->chosen, "%.199s", p->why);
 out:
+    kl_placement_destroy(&p);
+    return st;
+}
+
+/* ---------------------------------------------------------------- ranks */
+
+kl_status kl_placement_ranks(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec *host,
+                             kl_exec **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_comm *const c = kl_comm_world();
+    kl_placement *p = NULL;
+    kl_work *share = NULL;
+    const int ed = o->command == KL_CMD_ED, widest = kl_options_widest(o);
+    snprintf(host->chosen, sizeof host->chosen, "host: ranks share vectors there");
+    if ((!ed || work == NULL) && o->command != KL_CMD_DMRG) return KL_OK;
+    if (ed) {
+        KL_TRY(kl_alloc(&share, nwork, KL_MEM_MISC, err));
+        for (int64_t i = 0; i < nwork; i++) {
+            share[i] = work[i];
+            share[i].size /= c->size;
+            share[i].n /= c->size;
+            share[i].bytes /= c->size;
+        }
+        KL_TRY(kl_placement_work(o, nwork, share, host, out, err));
+    } else {
+        KL_TRY(kl_placement_create(o, host, &p, err));
+        p->alone = 1;
+        *out = kl_placement_at(p, widest > 0 ? widest : 1024);
+        if (*out == p->device) p->device = NULL; /* the caller's now */
+        else *out = NULL;
+        if (*out)
+            snprintf((*out)->chosen, sizeof host->chosen, "%s, for ranks stay where they begin: %.140s",
+                     (*out)->name, p->why);
+        else snprintf(host->chosen, sizeof host->chosen, "%.199s", p->why);
+    }
+    if (kl_comm_most(c, *out == NULL || (ed && !(*out)->vt.rows_take)) && *out) {
+        kl_exec_close(out);
+        snprintf(host->chosen, sizeof host->chosen, "host: not every rank has a device that all could take");
+    }
+out:
+    kl_free(&share);
     kl_placement_destroy(&p);
     return st;
 }

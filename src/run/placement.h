@@ -28,6 +28,7 @@ typedef struct kl_placement {
     kl_exec *host, *device; /* host: borrowed; device: NULL until it is wanted */
     int which;              /* of kl_tune_exec; 0: the host for all */
     int refused;            /* 1: the device is not there, or is not the one that was measured */
+    int alone;              /* 1: no second executor beside it */
     int64_t from;           /* states from which on a sweep is faster there */
     int64_t device_memory;
     kl_device_choice wanted; /* of --device */
@@ -55,6 +56,11 @@ kl_exec *kl_placement_last(const kl_placement *p);
    those that have the memory. *out: a device, the caller's, or NULL: `host', whose `chosen' says why. */
 kl_status kl_placement_work(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec *host,
                             kl_exec **out, kl_err *err) KL_MUST_CHECK;
+
+/* The same for the command of several ranks: what each would take for its share of the work, or for sweeps of
+   the most states that it will keep, where every rank has such a device; all ranks call. */
+kl_status kl_placement_ranks(const kl_options *o, int64_t nwork, const kl_work *work, kl_exec *host,
+                             kl_exec **out, kl_err *err) KL_MUST_CHECK;
 
 /* Times of eigenvectors on this device and on its host, of a table that was measured on it. */
 void kl_placement_eigen(const kl_tune *t, int which, kl_exec *device);

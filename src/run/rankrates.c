@@ -52,12 +52,12 @@ static kl_status measure_host(kl_comm *c, kl_rankrate *out, kl_err *err)
         if (i >= 0) seconds[i] = kl_prof_seconds() - start;
     }
     *out = (kl_rankrate){.ranks = c->size, .hosts = c->nhost};
-    out->rate = 8.0 * HOST_N * (c->size - 1) / middle(c, seconds);
+    out->rate = 8.0 * (int)HOST_N * (c->size - 1) / middle(c, seconds);
     for (int i = 0; i < TIMES; i++) {
         meet(c);
         const double start = kl_prof_seconds();
         for (int k = 0; k < SUMS; k++) kl_comm_sum(c, 1, &one);
-        seconds[i] = (kl_prof_seconds() - start) / SUMS;
+        seconds[i] = (kl_prof_seconds() - start) / (int)SUMS;
     }
     out->latency = middle(c, seconds);
 out:
@@ -116,10 +116,10 @@ static kl_status measure_devices(kl_comm *c, kl_rankrates *out, kl_err *err)
     if (kl_comm_most(c, !good)) goto out;
     out->device = (kl_rankrate){.ranks = c->size, .hosts = c->nhost};
     seconds = time_upload(ex, x, numbers, &why);
-    if (seconds > 0) out->link = 8.0 * DEVICE_N / seconds;
+    if (seconds > 0) out->link = 8.0 * (int)DEVICE_N / seconds;
     for (int r = 0; r <= c->size; r++) begin[r] = r * (int64_t)DEVICE_N;
     seconds = time_gather(ex, begin, x, whole, &why);
-    if (seconds > 0) out->device.rate = 8.0 * DEVICE_N * (c->size - 1) / seconds;
+    if (seconds > 0) out->device.rate = 8.0 * (int)DEVICE_N * (c->size - 1) / seconds;
     for (int r = 0; r <= c->size; r++) begin[r] = r * (int64_t)SMALL_N;
     out->device.latency = time_gather(ex, begin, x, whole, &why);
 out:

@@ -65,7 +65,7 @@ static kl_status choose_exec(const kl_options *o, int64_t nwork, const kl_work *
     const kl_command command = kl_command_of(o);
     const int widest = kl_options_widest(o);
     if (kl_comm_world() != NULL) {
-        snprintf((*host)->chosen, sizeof(*host)->chosen, "host: ranks share vectors there");
+        KL_TRY(kl_placement_ranks(o, nwork, work, *host, out, err));
     } else if (work != NULL) {
         KL_TRY(kl_placement_work(o, nwork, work, *host, out, err));
     } else if (command == KL_CMD_ED || command == KL_CMD_CI || command == KL_CMD_BENCH_ED ||
@@ -126,9 +126,7 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
     *out = NULL;
     if (!offload && !cuda) {
         KL_TRY(kl_exec_open_host(kl_task_threads(o), &host, err));
-        /* ranks stay on their hosts unless devices are asked for: what was measured is one process */
-        if (kl_placement_automatic(o) && kl_comm_world() == NULL)
-            KL_TRY(choose_exec(o, nwork, work, &host, out, err));
+        if (kl_placement_automatic(o)) KL_TRY(choose_exec(o, nwork, work, &host, out, err));
         else if (joins) KL_TRY(kl_exec_open_joined_take(&host, out, err));
         else *out = host, host = NULL;
         goto out;

@@ -30,6 +30,7 @@ kl_status kl_ortho_fresh(kl_ortho *o, int k, kl_err *err) KL_MUST_CHECK;
    callers may rely on it. x [n], device, outside V. */
 kl_status kl_ortho_ritz(const kl_ortho *o, int k, const double *y, kl_dptr x, kl_err *err) KL_MUST_CHECK;
 
+/* Column k. */
 static inline kl_dptr kl_ortho_at(const kl_ortho *o, int k) { return kl_columns_at(&o->c, k); }
 
 #endif

@@ -64,12 +64,14 @@ typedef struct kl_spopts {
     int nthread;         /* that lay it out; 0: one */
 } kl_spopts;
 
+/* Entry i of an array of offsets of m, whatever its width. */
 static inline int64_t kl_sp_offset(const kl_spmat *m, const void *array, int64_t i)
 {
     return m->offset_bytes == 4 ? (int64_t)((const uint32_t *)array)[i]
                                 : (int64_t)((const uint64_t *)array)[i];
 }
 
+/* The same of an array of columns. */
 static inline int64_t kl_sp_column(const kl_spmat *m, const void *array, int64_t i)
 {
     return m->index_bytes == 2 ? (int64_t)((const uint16_t *)array)[i]

@@ -339,6 +339,31 @@ do
     ok(heat and #heat.x == 2 and heat.error and heat.y[1] > 0, "heat with its errors")
 end
 
+-- Products around closed paths: as many as a lattice has, and the same as when each is named.
+do
+    local function model(name, terms)
+        kit.spill(kit.at(name), "-- H = loops\nsite(spin(1/2))\nconserve \"Sz\"\n"
+            .. "parameters { J = 1, K = 0.3 }\n" .. terms)
+    end
+    local pair = "K * S_dot_S(i,j) * S_dot_S(k,l)"
+    local bond = 'bond("nn", J * S_dot_S(i,j))\n'
+    model("three.lua", bond .. 'loop(3, "nn", K * Sz(i)*Sz(j))')
+    model("four.lua", bond .. ('loop(4, "nn", %s)'):format(pair))
+    model("named.lua", bond .. ('named({"0","1","3","2"}, %s)\nnamed({"2","3","5","4"}, %s)'):format(pair, pair))
+    -- all spins up: a quarter of J for each of 28 bonds, of K for each of 16 triangles
+    local up = document "ed ./three.lua --lattice triangular:YC4x3 --charge Sz=6"
+    ok(near(up.energy, 28 / 4 + 0.3 * 16 / 4, 1e-12), "triangles of a cylinder", up.energy)
+    local loop, named = document "ed ./four.lua --lattice ladder:3x2 --charge Sz=0",
+        document "ed ./named.lua --lattice ladder:3x2 --charge Sz=0"
+    ok(near(loop.energy, named.energy, 1e-12), "plaquettes of a ladder", loop.energy, named.energy)
+    up = document "ed ./four.lua --lattice cylinder:3x4 --charge Sz=6"
+    ok(near(up.energy, 20 / 4 + 0.3 * 8 / 16, 1e-12), "plaquettes of a cylinder, not its rings", up.energy)
+    model("bad.lua", 'loop(2, "nn", K * Sz(i)*Sz(j))')
+    kit.refused("ed ./bad.lua --sites 4 --charge Sz=0", "from 3 to 6")
+    model("bad.lua", bond .. 'loop(3, "none", K * Sz(i)*Sz(j))')
+    kit.refused("ed ./bad.lua --sites 4 --charge Sz=0", "lacks")
+end
+
 -- Models of one's own: an Anderson star, bosons and fermions on the same sites.
 do
     local root = kit.absolute(HERE):gsub("tests/cli/$", ""):gsub("/%./$", "/") .. "examples/"

@@ -39,7 +39,8 @@ local names = {
 }
 local objects = {"Sz(i)", "Sp", "J", "h", "h(i)", "i", "s", "hc", "r", "N", "spin(1/2)", "electron()",
     "mod(Sz, 2)", "per_site(1)", "_ENV", "bond", "Sz(i)*J", "exp(J)", "('')", "(1)", "({})", "q", "pi"}
-local words = {"bond", "onsite", "pairs", "run", "named", "site", "conserve", "parameters", "structural",
+local words = {"bond", "onsite", "pairs", "run",
+    "loop", "named", "site", "conserve", "parameters", "structural",
     "check", "spin", "fermion", "matrices", "product", "without", "sum", "adj", "exp", "mod", "number", "at",
         "per_site"}
 

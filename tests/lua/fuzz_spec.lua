@@ -7,7 +7,8 @@ local seed, rounds = string.match(os.getenv("KRONLAT_FUZZ") or "1:250", "(%d+):(
 seed, rounds = tonumber(seed), tonumber(rounds)
 
 local words = {
-    "structural", "site", "conserve", "parameters", "bond", "onsite", "pairs", "run", "named", "check",
+    "structural", "site", "conserve", "parameters", "bond", "onsite", "pairs", "run",
+    "loop", "named", "check",
         "spin", "pauli", "electron", "fermion", "boson", "product", "without",
     "matrices", "mod", "per_site", "per_bond", "sum", "sum_pairs", "S_dot_S", "adj", "hc", "exp", "sqrt",
         "abs", "number", "at", "i", "j", "k", "l", "s", "s2", "r", "x", "y", "N", "pi",

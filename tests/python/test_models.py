@@ -183,3 +183,22 @@ def test_classes_of_bonds_and_sites():
         kl.Lattice([[0, 1, 2]])
     with pytest.raises(kl.BadInput, match="site"):
         kl.ed("heisenberg", lattice=[[0, 0]], charges=dict(Sz=0))
+
+
+def test_loops():
+    ring = kl.Model("H = J sum_<ij> S_i.S_j + K sum of plaquettes (S_i.S_j)(S_k.S_l)")
+    ring.site(spin(Fraction(1, 2)))
+    ring.conserve("Sz")
+    J, K = ring.parameters(J=1, K=0.3)
+    ring.bond("nn", J * S_dot_S(i, j))
+    ring.loop(4, "nn", K * S_dot_S(i, j) * S_dot_S(k, at(4)))
+    named = kl.Model(ring.text.splitlines()[0].removeprefix("-- "))
+    named.site(spin(Fraction(1, 2)))
+    named.conserve("Sz")
+    J, K = named.parameters(J=1, K=0.3)
+    named.bond("nn", J * S_dot_S(i, j))
+    for x in range(2):
+        corner = [2 * x, 2 * x + 1, 2 * x + 3, 2 * x + 2]
+        named.named(corner, K * S_dot_S(i, j) * S_dot_S(k, at(4)))
+    energy = [kl.ed(m, lattice="ladder:3x2", charges=dict(Sz=0), **ONE).energy for m in (ring, named)]
+    assert energy[0] == pytest.approx(energy[1], abs=1e-12)

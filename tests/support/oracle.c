@@ -91,6 +91,17 @@ static int named_site(const kl_lattice *lat, const char *name)
     return i < 0 ? i + lat->nsite : i;
 }
 
+static int bonded(const kl_lattice *lat, int i, int j, const char *cls)
+{
+    for (int b = 0; b < lat->nbond; b++) {
+        const kl_bond *const bond = &lat->bond[b];
+        if ((bond->i != i || bond->j != j) && (bond->i != j || bond->j != i)) continue;
+        for (int c = 0; c < bond->nclass; c++)
+            if (!strcmp(lat->bond_class[bond->cls[c]], cls)) return 1;
+    }
+    return 0;
+}
+
 static void walk(oracle *o, const kl_params *p, const kl_term_def *d)
 {
     const kl_lattice *lat = o->lattice;
@@ -121,6 +132,26 @@ static void walk(oracle *o, const kl_params *p, const kl_term_def *d)
             for (int k = 0; k < d->nslot; k++) s[k] = (i + k) % o->n;
             place(o, p, d, s, -1, d->nslot > 1 ? kl_lattice_distance(lat, s[0], s[1]) : 0.0);
         }
+    if (d->place == KL_PLACE_LOOP) {
+        int64_t all = 1; /* every choice of sites, the first the lowest, each bonded to the next */
+        for (int k = 0; k < d->nslot; k++) all *= o->n;
+        for (int64_t choice = 0; choice < all; choice++) {
+            int64_t rest = choice;
+            int good = 1;
+            for (int k = 0; k < d->nslot; k++, rest /= o->n) s[k] = (int)(rest % o->n);
+            for (int k = 0; k < d->nslot && good; k++) {
+                good = (k == 0 || s[k] > s[0]) && bonded(lat, s[k], s[(k + 1) % d->nslot], d->where);
+                for (int l = 0; l < k; l++) good &= s[k] != s[l];
+            }
+            double sum[2] = {0, 0}, step[2];
+            for (int k = 0; k < d->nslot && good && lat->has_xy; k++) {
+                kl_lattice_step(lat, s[k], s[(k + 1) % d->nslot], step);
+                for (int c = 0; c < 2; c++) sum[c] += step[c];
+            }
+            good &= hypot(sum[0], sum[1]) < 1e-6; /* not around a cylinder */
+            if (good && s[1] < s[d->nslot - 1]) place(o, p, d, s, -1, kl_lattice_distance(lat, s[0], s[1]));
+        }
+    }
     if (d->place == KL_PLACE_NAMED) {
         for (int k = 0; k < d->nslot; k++) s[k] = named_site(lat, d->sites[k]);
         place(o, p, d, s, -1, d->nslot > 1 ? kl_lattice_distance(lat, s[0], s[1]) : 0.0);
