@@ -1,7 +1,7 @@
 /* Images of target regions are registered when the executor is first opened, not when the program starts: the
-   runtime would begin with the driver of every device that the images are for, a fifth of a second in a process
-   that may never ask for one. Code that the compiler makes calls __tgt_register_lib before main; the one here
-   is found first, and keeps what it was told. Regions must not run before kl_offload_register.
+   runtime would begin with the driver of every device that the images are for, a fifth of a second in a
+   process that may never ask for one. Code that the compiler makes calls __tgt_register_lib before main; the
+   one here is found first, and keeps what it was told. Regions must not run before kl_offload_register.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -290,7 +290,7 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
     kl_exec *const ex = g->block->ex;
     kl_batch batch;
     kl_part *part = NULL;
-    int64_t npart = 0, npack = 0;
+    int64_t npart = 0, npack = 0, nrec = 0;
     kl_dptr pack = {0};
     making x = {.g = g, .whole = unit == WHOLE};
     kl_batch_init(&batch);
@@ -298,6 +298,11 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
     KL_TRY(kl_alloc(&x.op, g->nop, KL_MEM_RECORD, err));
     kl_par_for(threads_for(g), g->nop, repack_task, &x);
     KL_TRY(collect_parts(&x, &part, &npart, err));
+    for (int b = 0; b < g->nop; b++) nrec += x.op[b].batch.nrec;
+    /* parts before and after, records of each operator and of all of them */
+    const int64_t bytes = 2 * (g->npart + npart) * (int64_t)sizeof *part + 2 * nrec * (int64_t)sizeof(kl_rec);
+    if (bytes > g->list_bytes) g->list_bytes = bytes;
+    KL_TRY(kl_batch_reserve(&batch, nrec, err));
     for (int b = 0; b < g->nop; b++) {
         KL_TRY(kl_batch_join(&batch, &x.op[b].batch, npack, err));
         npack += x.op[b].npack;

@@ -68,6 +68,7 @@ typedef struct kl_bigop {
     int64_t *first; /* [nop * nsec + 1]: parts of (operator, source sector) */
     int64_t npart, cap_part;
     kl_part *part;
+    int64_t list_bytes; /* that making its sums took for a while */
 } kl_bigop;
 
 /* pos: position of the site. */

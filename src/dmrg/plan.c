@@ -256,6 +256,7 @@ typedef struct middle {
     kl_layout lay;
     kl_batch batch; /* y = H x */
     kl_block *absorbed; /* one site at a time: the right block with the other site, or NULL; */
+    double list_seconds; /* that listing the operators that grow took */
     int64_t two;        /* numbers of the wavefunction of two sites then, which is there before and after */
 } middle;
 
@@ -321,9 +322,11 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     KL_TRY(kl_engine_enlarge(mid->e, KL_LEFT, c, &left->basis, &mid->row, err));
     KL_TRY(kl_engine_enlarge(mid->e, KL_RIGHT, c + 1, &right->basis, &mid->col, err));
     const int one = plan->sites == 1;
+    const double begun = kl_prof_seconds();
     KL_TRY(kl_bigop_create(left, mid->row, c, &mid->l, err));
     if (one) KL_TRY(absorb(terms, dry, o, plan, mid, err));
     else KL_TRY(kl_bigop_create(right, mid->col, c + 1, &mid->r, err));
+    mid->list_seconds = kl_prof_seconds() - begun;
     KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &mid->lay, err));
     plan->dense_doubles = kl_bigop_dense_doubles(mid->l) + (one ? 0 : kl_bigop_dense_doubles(mid->r));
     plan->lr_too_large = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
@@ -451,8 +454,14 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
         density += 24 * (int64_t)row->dim[i] * row->dim[i];
         if (row->dim[i] > plan->matrix_max) plan->matrix_max = row->dim[i];
     }
-    plan->memory_bytes = blocks + density + vectors + 8 * (mid->l->npack + mid->r->npack) +
-                         mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork * ex->nthread;
+    const int64_t packs = blocks + 8 * (mid->l->npack + mid->r->npack),
+                  parts = (mid->l->npart + mid->r->npart) * (int64_t)sizeof(kl_part);
+    plan->memory_bytes = packs + parts + density + vectors + mid->batch.nrec * (int64_t)sizeof(kl_rec) +
+                         8 * mid->batch.nwork * ex->nthread;
+    /* before the products, while sums are listed */
+    const int64_t listing =
+        packs + parts + (mid->l->list_bytes > mid->r->list_bytes ? mid->l->list_bytes : mid->r->list_bytes);
+    if (listing > plan->memory_bytes) plan->memory_bytes = listing;
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
     plan->nsector = mid->lay.npair;
@@ -484,6 +493,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     KL_TRY(make_middle(terms, ex, &dry, o, plan, &mid, err));
     count_memory(ex, o, &mid, plan);
     KL_TRY(sweep_seconds(ex, plan, &mid.row->basis, mid.lay.npair, &plan->seconds_sweep, err));
+    plan->seconds_sweep += 2.0 * (terms->nsite > 2 ? terms->nsite - 2 : 1) * mid.list_seconds;
     KL_TRY(take_lists(o, plan, &mid, err));
     KL_TRY(plan_ways(plan, ex, err));
 out:

@@ -26,6 +26,20 @@ for _, strategy in ipairs { "lr", "l11r" } do
     ok(there["0 0"] and #plan.work_between_pairs < (#plan.pairs) ^ 2, strategy .. ": not every pair has work")
 end
 
+-- Memory of the strategies of nemes2014, by iteration.
+do
+    local _, out = run "growth heisenberg --sites 12 --charge Sz=0 --m 16 --strategy lr --json"
+    local good = true
+    for _, r in ipairs(assert(json(out), out).iterations) do
+        local list = r.list
+        good = good and list.vector_bytes == 16 * r.dim and list.all_work_bytes >= list.one_work_bytes
+            and list.operator_bytes > 0 and list.basis_bytes % (8 * r.dim) == 0 and list.device_share == 0
+    end
+    ok(good, "memory of growth, by iteration", out)
+    local status, _, err = run "bench ci --csv x.csv"
+    ok(status == 2 and err:find "add %-%-tables", "bench ci --csv without tables", err)
+end
+
 if shell "gnuplot --version" ~= 0 then kit.skip("pictures", "no gnuplot")
 else
     for _, case in ipairs {
