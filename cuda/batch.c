@@ -1,5 +1,6 @@
-/* Record lists on the CUDA executor, by the projection that it was told to take. Only a long list is waited
-   for, so that clocks tell where time goes: what is asked of the device next comes after it anyway.
+/* Record lists on the CUDA executor, by the projection that it was told to take. Lists that are applied often
+   are waited for, so that clocks tell where time goes; beside those that are used once the host goes on: what
+   is asked of the device next comes after them anyway.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
@@ -185,7 +186,8 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
             else KL_TRY(kl_cuda_library_apply(self, p, l, kl_device(x), kl_device(y), err));
         }
     }
-    if (!ex->ahead) cudaStreamSynchronize(self->stream);
+    /* whoever reads what a list made waits for it; copies on other streams would not */
+    if (!ex->ahead && (!b->once || self->loads)) cudaStreamSynchronize(self->stream);
     st = kl_cuda_check(self, "a list of products", err);
 out:
     return st;

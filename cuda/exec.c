@@ -1,7 +1,7 @@
 /* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same
    program uses as well.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "copies.h"
 #include "device/reduce_device.h"
 #include <stdio.h>
 
@@ -28,7 +28,9 @@ static void cuda_close(kl_exec *ex)
     host->pool_give(&self->pool, self->counter, INTS);
     host->pool_give(&self->pool, self->table, KL_STAGING);
     kl_cuda_loads_close(self);
+    kl_cuda_copies *copies = self->pool.ctx;
     host->pool_clear(&self->pool);
+    kl_cuda_copies_close(&copies);
     host->pool_clear(&self->far);
     if (self->result) cudaFreeHost(self->result);
     if (self->staging) cudaFreeHost(self->staging);
@@ -91,9 +93,9 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
     ex->self = self;
     self->host = host;
     self->nfree = -1;
-    self->pool.ctx = self, self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block,
-    self->pool.put = kl_cuda_put;
-    self->pool.most = &ex->most_bytes;
+    KL_TRY(kl_cuda_copies_open(self, &self->pool.ctx, err));
+    self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block;
+    self->pool.put = kl_cuda_put_later, self->pool.most = &ex->most_bytes;
     self->far = (kl_pool){.ctx = self,
                           .get = kl_cuda_get_far,
                           .give = kl_cuda_give_far,

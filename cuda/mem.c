@@ -1,13 +1,16 @@
-/* Device memory of the CUDA module: what its pool takes, and copies. A copy from or to the host is over when
-   the call returns.
+/* Device memory of the CUDA module: what its pool takes, and copies. When a call returns, the host's memory
+   may be written again; numbers that come to the host are there.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "copies.h"
 
 #include <string.h>
 
+/* of copies */
+static kl_cuda *owner(void *ctx) { return ((kl_cuda_copies *)ctx)->self; }
+
 void *kl_cuda_get_block(void *ctx, int64_t bytes)
 {
-    kl_cuda *const self = ctx;
+    kl_cuda *const self = owner(ctx);
     void *p = NULL;
     self->nfree = -1;
     if (cudaMalloc(&p, (size_t)bytes) == cudaSuccess) return p;
@@ -17,7 +20,7 @@ void *kl_cuda_get_block(void *ctx, int64_t bytes)
 
 void kl_cuda_give_block(void *ctx, void *block)
 {
-    kl_cuda *const self = ctx;
+    kl_cuda *const self = owner(ctx);
     self->nfree = -1;
     cudaFree(block);
 }
@@ -43,6 +46,114 @@ int kl_cuda_put(void *ctx, void *to, const void *from, int64_t bytes)
     if (bytes == 0) return 0;
     return cudaMemcpyAsync(to, from, (size_t)bytes, cudaMemcpyDefault, self->stream) != cudaSuccess ||
            cudaStreamSynchronize(self->stream) != cudaSuccess;
+}
+
+kl_status kl_cuda_copies_open(kl_cuda *self, void **out, kl_err *err)
+{
+    const kl_status st = self->host->alloc_bytes(out, 1, sizeof(kl_cuda_copies), KL_MEM_MISC, err);
+    if (st == KL_OK) ((kl_cuda_copies *)*out)->self = self;
+    return st;
+}
+
+static void give_ring(kl_cuda_copies *c)
+{
+    for (int i = 0; i < KL_RING; i++) {
+        if (c->sent[i]) cudaEventDestroy(c->sent[i]);
+        c->sent[i] = NULL;
+    }
+    if (c->pinned) cudaFreeHost(c->pinned);
+    c->pinned = NULL;
+}
+
+void kl_cuda_copies_close(kl_cuda_copies **c)
+{
+    if (!*c) return;
+    give_ring(*c);
+    (*c)->self->host->free_ptr((void **)c);
+}
+
+/* Opened with the first copy. 0: there is no pinned memory to be had. */
+static int open_ring(kl_cuda_copies *c)
+{
+    if (c->pinned) return 1;
+    if (c->refused) return 0;
+    int good = cudaHostAlloc((void **)&c->pinned, (size_t)KL_RING * KL_RING_BYTES, cudaHostAllocDefault) ==
+               cudaSuccess;
+    for (int i = 0; i < KL_RING && good; i++)
+        good = cudaEventCreateWithFlags(&c->sent[i], cudaEventDisableTiming) == cudaSuccess;
+    if (good) return 1;
+    cudaGetLastError();
+    give_ring(c);
+    c->refused = 1;
+    return 0;
+}
+
+/* Pieces of a copy, and where they are pinned. */
+typedef struct pieces {
+    kl_cuda_copies *of;
+    int first, back; /* back: from the pinned ones */
+    char *host;
+    int64_t bytes;
+} pieces;
+
+static char *pinned(const pieces *p, int64_t i)
+{
+    return p->of->pinned + (size_t)((p->first + i) % KL_RING) * KL_RING_BYTES;
+}
+
+static size_t bytes_of(const pieces *p, int64_t i)
+{
+    const int64_t rest = p->bytes - i * KL_RING_BYTES;
+    return (size_t)(rest < KL_RING_BYTES ? rest : KL_RING_BYTES);
+}
+
+static void copy_pinned(void *self, int64_t i, int thread)
+{
+    const pieces *const p = self;
+    char *const here = p->host + i * KL_RING_BYTES;
+    (void)thread;
+    if (p->back) memcpy(here, pinned(p, i), bytes_of(p, i));
+    else memcpy(pinned(p, i), here, bytes_of(p, i));
+}
+
+/* To the device, or from there, by pinned memory; what comes from there is there. 1: it failed. */
+static int by_ring(kl_cuda_copies *c, int nthread, int back, char *device, char *host, int64_t bytes)
+{
+    const cudaStream_t stream = c->self->stream;
+    const int most = back ? KL_RING : KL_RING / 3; /* more to the device go on being sent meanwhile */
+    int bad = 0;
+    for (int64_t at = 0; at < bytes && !bad; at += (int64_t)most * KL_RING_BYTES) {
+        pieces p = {c, c->next, back, host + at, bytes - at};
+        const int64_t all = (p.bytes + KL_RING_BYTES - 1) / KL_RING_BYTES, n = all < most ? all : most;
+        for (int i = 0; i < n && !back && !bad; i++)
+            bad = cudaEventSynchronize(c->sent[(p.first + i) % KL_RING]) != cudaSuccess;
+        if (!back) c->self->host->par_for(nthread, n, copy_pinned, &p);
+        for (int i = 0; i < n && !bad; i++) {
+            char *const there = device + at + i * (int64_t)KL_RING_BYTES;
+            /* the other side may be the host's as well, where operators wait */
+            bad = cudaMemcpyAsync(back ? pinned(&p, i) : there, back ? there : pinned(&p, i), bytes_of(&p, i),
+                                  cudaMemcpyDefault, stream) != cudaSuccess;
+            if (!bad) bad = cudaEventRecord(c->sent[(p.first + i) % KL_RING], stream) != cudaSuccess;
+        }
+        c->next = (int)((p.first + n) % KL_RING);
+        if (!back || bad) continue;
+        bad = cudaStreamSynchronize(stream) != cudaSuccess;
+        if (!bad) c->self->host->par_for(nthread, n, copy_pinned, &p);
+    }
+    return bad;
+}
+
+static int put_later(kl_cuda_copies *c, int nthread, void *to, const void *from, int64_t bytes)
+{
+    if (bytes == 0) return 0;
+    if (!open_ring(c)) return kl_cuda_put(c->self, to, from, bytes);
+    return by_ring(c, nthread, 0, to, (char *)(uintptr_t)from, bytes) ||
+           (c->self->loads && cudaStreamSynchronize(c->self->stream) != cudaSuccess);
+}
+
+int kl_cuda_put_later(void *copies, void *to, const void *from, int64_t bytes)
+{
+    return put_later(copies, 1, to, from, bytes);
 }
 
 int kl_cuda_get(void *ctx, void *to, const void *from, int64_t bytes)
@@ -101,70 +212,25 @@ int kl_cuda_is_far(kl_exec *ex, kl_dptr p)
     return self->host->pool_has(&self->far, kl_device(p));
 }
 
-/* What the driver copies from usual memory goes through one thread. */
-enum {
-    STAGED_FROM = 512 << 20,
-    STAGED = 16 << 20,
-    PIECE = 1 << 20,
-};
-
-typedef struct staged {
-    char *to;
-    const char *from;
-    int64_t bytes;
-} staged;
-
-static void copy_piece(void *ctx, int64_t task, int thread)
-{
-    const staged *const c = ctx;
-    const int64_t at = task * PIECE, rest = c->bytes - at;
-    (void)thread;
-    memcpy(c->to + at, c->from + at, (size_t)(rest < PIECE ? rest : PIECE));
-}
-
-/* By all threads into two pieces of pinned memory in turn, while the other one is in flight. 1: there is
-   none, or a copy failed. */
-static int put_staged(kl_exec *ex, char *to, const char *from, int64_t bytes)
-{
-    kl_cuda *const self = ex->self;
-    char *pinned = NULL;
-    cudaEvent_t sent[2] = {NULL, NULL};
-    int bad = cudaHostAlloc((void **)&pinned, 2 * STAGED, cudaHostAllocDefault) != cudaSuccess;
-    for (int k = 0; k < 2 && !bad; k++)
-        bad = cudaEventCreateWithFlags(&sent[k], cudaEventDisableTiming) != cudaSuccess;
-    for (int64_t at = 0, k = 0; at < bytes && !bad; at += STAGED, k = 1 - k) {
-        staged c = {pinned + k * STAGED, from + at, bytes - at < STAGED ? bytes - at : STAGED};
-        bad = at >= 2 * STAGED && cudaEventSynchronize(sent[k]) != cudaSuccess;
-        self->host->par_for(ex->nthread, (c.bytes + PIECE - 1) / PIECE, copy_piece, &c);
-        bad = bad ||
-              cudaMemcpyAsync(to + at, c.to, (size_t)c.bytes, cudaMemcpyHostToDevice, self->stream) !=
-                  cudaSuccess ||
-              cudaEventRecord(sent[k], self->stream) != cudaSuccess;
-    }
-    bad = cudaStreamSynchronize(self->stream) != cudaSuccess || bad;
-    for (int k = 0; k < 2; k++)
-        if (sent[k]) cudaEventDestroy(sent[k]);
-    if (pinned) cudaFreeHost(pinned);
-    if (bad) cudaGetLastError();
-    return bad;
-}
-
+/* What the driver copies from usual memory goes through one thread; here all of them bring it to pinned
+   memory. */
 kl_status kl_cuda_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
 {
     kl_cuda *const self = ex->self;
     const int64_t bytes = n * (int64_t)sizeof(double);
-    if (bytes >= STAGED_FROM && ex->nthread > 1 &&
-        put_staged(ex, (char *)kl_device(dst), (const char *)src, bytes) == 0)
-        return KL_OK;
-    if (kl_cuda_put(self, kl_device(dst), src, bytes) == 0) return KL_OK;
+    if (put_later(self->pool.ctx, ex->nthread, kl_device(dst), src, bytes) == 0) return KL_OK;
     return kl_cuda_check(self, "copying to the device", err);
 }
 
 kl_status kl_cuda_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err)
 {
+    enum { WORTH = 1 << 20 }; /* bytes from which several threads take them from pinned memory */
     kl_cuda *const self = ex->self;
-    if (kl_cuda_get(self, dst, kl_device(src), n * (int64_t)sizeof(double)) == 0) return KL_OK;
-    return kl_cuda_check(self, "copying from the device", err);
+    const int64_t bytes = n * (int64_t)sizeof(double);
+    const int bad = bytes >= WORTH && open_ring(self->pool.ctx)
+                        ? by_ring(self->pool.ctx, ex->nthread, 1, (char *)kl_device(src), (char *)dst, bytes)
+                        : kl_cuda_get(self, dst, kl_device(src), bytes);
+    return bad ? kl_cuda_check(self, "copying from the device", err) : KL_OK;
 }
 
 kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes, void *out, kl_err *err)

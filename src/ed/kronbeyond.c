@@ -24,7 +24,7 @@ enum {
     HEAD_UNIT = 32, /* numbers: what follows the counts is aligned */
 };
 /* Numbers that come: from so many on in 4 chunks, and in as many as have this size. */
-static const int64_t four_from = INT64_C(1) << 18, chunk_size = INT64_C(1) << 23;
+static const int64_t four_from = INT64_C(1) << 18, chunk_size = INT64_C(1) << 24;
 /* More than the transposition's traffic it may be: what that copies besides takes as long. */
 static const double most_traffic = 1.25;
 
