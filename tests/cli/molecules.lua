@@ -89,6 +89,9 @@ doc = json(out)
 ok(status == 0 and doc and #doc.runs == 4 and near(doc.energy, -7.882403410335505, 1e-9),
    "all irreps one by one", out:sub(1, 300))
 
+-- H10: all multiplets kept, the energy that other programs tell
+ok(near(kit.energy("dmrg h10-chain-sto6g.fcidump --charge S=0 --accuracy 1e-10 -o none" .. T), -5.424385376333,
+        1e-10), "H10 at full m")
 -- the total spin as a charge: the same states and densities, in fewer multiplets than states
 compare("h2o-sto3g.fcidump", "--irrep 1 --frozen 1", "--charge S=0")
 local _, plain = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --two-body --accuracy 1e-11 -o none" .. T)

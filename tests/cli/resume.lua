@@ -313,4 +313,35 @@ for _, long in ipairs { "ci " .. quote(dump) .. " --space full --roots 4 --resid
     end
 end
 
+-- A series is given again: what is there is taken, what was begun goes on, and the table is that of a series
+-- that nobody killed.
+do
+    local method = {
+        dmrg = "dmrg heisenberg -p S=1 --sweep-parameter sites=12,24 --charge Sz=0:1 --accuracy 1e-8",
+        ed = "ed heisenberg --lattice ring --sweep-parameter sites=14,18 --charge Sz=0:1",
+    }
+    for name, line in pairs(method) do
+        line = line .. " --checkpoint-every 0 --threads 1 --json -o "
+        local began = os.time()
+        local status, out, err = run(line .. "'w{sites}.{Sz}.h5'")
+        local whole, seconds = json(out), math.max(0.5, os.time() - began)
+        ok(status == 0 and whole and #whole.runs == 4, name .. ": a series of four", err)
+        local good = true
+        for round = 1, rounds(4) do
+            shell "rm -f v*.h5"
+            shell(("$K %s 'v{sites}.{Sz}.h5' & p=$!; sleep %.3f; kill -%s $p; wait $p"):format(line,
+                (0.1 + 0.8 * math.random()) * seconds, round % 2 == 0 and "INT" or "9"))
+            local _, text, why = run(line .. "'v{sites}.{Sz}.h5'")
+            local again = json(text) or { runs = {} }
+            for k, row in ipairs(whole and whole.runs or {}) do
+                local other = again.runs[k] or {}
+                good = good and row.energy == other.energy and row.label == other.label
+                    and row.error_estimate == other.error_estimate
+            end
+            if not good then ok(false, name .. ": a series that was killed", text, why) break end
+        end
+        ok(good, name .. ": a series that was killed goes on to the same bits")
+    end
+end
+
 kit.finish()
