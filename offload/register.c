@@ -2,6 +2,8 @@
    runtime would begin with the driver of every device that the images are for, a fifth of a second in a
    process that may never ask for one. Code that the compiler makes calls __tgt_register_lib before main; the
    one here is found first, and keeps what it was told. Regions must not run before kl_offload_register.
+   What is registered late is taken back early: at the program's end the driver shuts down first, if it was
+   opened last, and the runtime would then ask a driver that is gone.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -9,6 +11,7 @@
 #include "offload.h"
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 typedef void kl_images_fn(void *images);
 
@@ -36,11 +39,20 @@ void __tgt_register_lib(void *images)
     else waiting[nwaiting++] = images;
 }
 
-/* At the end of the program; images that were never registered are nothing to the runtime. */
+/* At the end of the program; images that were never registered, or were taken back, are nothing to the runtime. */
 void __tgt_unregister_lib(void *images)
 {
-    kl_images_fn *const f = registered ? real("__tgt_unregister_lib") : NULL;
+    for (int i = 0; i < nwaiting; i++)
+        if (waiting[i] == images) return;
+    kl_images_fn *const f = real("__tgt_unregister_lib");
     if (f) f(images);
+}
+
+/* Functions for the end run last come first served: this one before those that the driver asked for. */
+static void take_back(void)
+{
+    kl_images_fn *const f = real("__tgt_unregister_lib");
+    for (int i = nwaiting - 1; f && i >= 0; i--) f(waiting[i]);
 }
 
 int kl_offload_register(void)
@@ -48,9 +60,11 @@ int kl_offload_register(void)
     kl_images_fn *const f = real("__tgt_register_lib");
     if (!f) return -1;
     pthread_mutex_lock(&lock);
-    if (!registered)
+    if (!registered) {
         for (int i = 0; i < nwaiting; i++) f(waiting[i]);
-    registered = 1;
+        registered = 1;
+        if (nwaiting > 0) atexit(take_back);
+    }
     pthread_mutex_unlock(&lock);
     return 0;
 }
