@@ -108,7 +108,7 @@ static void test_threads(void **state)
     (void)state;
     for (int j = 0; j < N; j++)
         for (int i = j; i < N; i++)
-            gram[i + j * N] = i == j ? 2 + 1e-3 * i : 0.5 / N * kl_test_uniform(&seed) / (1 + i - j);
+            gram[i + j * N] = i == j ? 2 + 1e-3 * i : 0.5 / (double)N * kl_test_uniform(&seed) / (1 + i - j);
     for (int nthread = 1; nthread <= 5; nthread += 2) {
         kl_gram_found found;
         memcpy(g, gram, bytes);
