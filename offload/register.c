@@ -39,7 +39,8 @@ void __tgt_register_lib(void *images)
     else waiting[nwaiting++] = images;
 }
 
-/* At the end of the program; images that were never registered, or were taken back, are nothing to the runtime. */
+/* At the end of the program; images that were never registered, or were taken back, are nothing to the
+   runtime. */
 void __tgt_unregister_lib(void *images)
 {
     for (int i = 0; i < nwaiting; i++)
