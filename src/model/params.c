@@ -331,9 +331,12 @@ kl_status kl_params_set(kl_params *p, const char *name, const char *text, uint64
     if (m->param[k].kind != KL_PARAM_SCALAR) return set_array(p, k, text, seed, err);
     if (!kl_parse_double(text, &x) || !isfinite(x)) {
         const int array = text[0] == '@' || strchr(text, ',') != NULL || strchr(text, '(') != NULL;
+        const char *const hint = array               ? "; it is not an array"
+                                 : strchr(text, ':') ? "; several values in turn are for --sweep-parameter"
+                                                     : "";
         return kl_fail(err, KL_EINPUT,
                        "parameter %s=\"%.100s\": expected one finite number, such as %s=0.5 or %s=1/2%s",
-                       name, text, name, name, array ? "; it is not an array" : "");
+                       name, text, name, name, hint);
     }
     p->scalar[k] = x;
     return KL_OK;

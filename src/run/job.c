@@ -244,14 +244,21 @@ static void choose_values(lua_State *L, job *j, int index, int which)
                   j->path, runs, all.list[0].name));
 }
 
+/* What a file returns has to be a table. */
+static void want_table(lua_State *L, job *j, const char *what)
+{
+    const int none = lua_isnoneornil(L, 1);
+    if (lua_istable(L, 1)) return;
+    leave(L, j,
+          kl_fail(j->err, KL_EINPUT, "%s: must return a table %s; it returned %s%s", j->path, what,
+                  none ? "nothing" : "a ", none ? "" : luaL_typename(L, 1)));
+}
+
 /* Puts the table of run j->which in the place of what the file returned, 1; counts the runs. */
 static void choose_run(lua_State *L, job *j)
 {
     lists ignored;
-    if (lua_type(L, 1) != LUA_TTABLE)
-        leave(L, j,
-              kl_fail(j->err, KL_EINPUT, "%s: must return a table of options; it returned a %s", j->path,
-                      luaL_typename(L, 1)));
+    want_table(L, j, "of options");
     lua_rawgeti(L, 1, 1);
     const int many = lua_type(L, -1) == LUA_TTABLE;
     lua_pop(L, 1);
@@ -530,10 +537,7 @@ static int read_lattice(lua_State *L)
     };
     job *const j = lua_touserdata(L, 2);
     kl_err *const err = j->err;
-    if (lua_type(L, 1) != LUA_TTABLE)
-        leave(L, j,
-              kl_fail(err, KL_EINPUT, "%s: must return a table with sites and bonds; it returned a %s",
-                      j->path, luaL_typename(L, 1)));
+    want_table(L, j, "with sites and bonds");
     for (lua_pushnil(L); lua_next(L, 1) != 0; lua_settop(L, 3)) {
         static const char *const known[] = {"sites", "bonds", NULL};
         const char *key = lua_type(L, 3) == LUA_TSTRING ? lua_tostring(L, 3) : "(a number)";

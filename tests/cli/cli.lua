@@ -795,6 +795,8 @@ for _, case in ipairs {
     { "KRONLAT_ISA=foo $K bench gemm", "KRONLAT_ISA=foo", raw = true },
     { "echo 'site(spin(1/2))' >o.lua; $K dmrg ./o.lua --sites 4; s=$?; rm o.lua; (exit $s)",
         "./o.lua:1: line 1 must be a comment with the Hamiltonian", raw = true },
+    { "dmrg heisenberg --sites 4 -p Delta=0:1:0.5",
+        "Delta=0.5 or Delta=1/2; several values in turn are for --sweep-parameter" },
     { "dmgr", "did you mean `dmrg'" },
     { "help dmgr", "did you mean `dmrg'" },
     { "dmrg", "MODEL is missing" },

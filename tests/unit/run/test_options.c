@@ -325,7 +325,7 @@ static void test_jobs(void **state)
         {"return { model = 'a', help = true }", "unknown option help"},
         {"return { command = 'plan', model = 'a', output = 'x' }", "output belongs to"},
         {"return 1", "returned a number"},
-        {"return", "returned a nil"},
+        {"return", "returned nothing"},
         {"x", "syntax error"},
         {"error 'boo'", "boo"},
         {"error({})", "without a message"},
