@@ -228,6 +228,18 @@ const char *kl_report_ranks(char out[KL_REPORT_RANKS])
     return out;
 }
 
+/* Ranks that had nothing to do, where there are some. */
+static void print_idle(FILE *to)
+{
+    const kl_comm *const c = kl_comm_world();
+    if (c == NULL || c->most_busy == c->size) return;
+    if (c->most_busy == 0)
+        fprintf(to, "ranks        no product was worth dividing: each rank made all of them\n");
+    else
+        fprintf(to, "ranks        %d of %d had a part of any product: there was no more to share\n",
+                c->most_busy, c->size);
+}
+
 static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *facts)
 {
     char a[32], b[32], ranks[KL_REPORT_RANKS];
@@ -255,6 +267,7 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
         fprintf(to, "; on the device %s", kl_report_bytes((double)kl_mem_device_peak_bytes(), a));
     fprintf(to, "\nmachine      %s%s, %d thread%s\n", kl_report_ranks(ranks), facts->exec, facts->nthread,
             facts->nthread == 1 ? "" : "s");
+    print_idle(to);
 }
 
 void kl_report_measured(FILE *to, const kl_measured *m, int nsite)

@@ -188,6 +188,8 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     kl_json_close(&j, ']');
     kl_report_json_measured(&j, r, NULL);
     kl_report_json_facts(&j, facts);
+    if (facts != NULL && kl_comm_world() != NULL)
+        kl_json_int(&j, "ranks_busy", kl_comm_world()->most_busy);
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }

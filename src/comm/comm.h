@@ -14,6 +14,7 @@ struct kl_comm {
     int nhost;         /* machines */
     int sharing;       /* ranks of this machine, this one too, that may use the same cores */
     char library[160]; /* which MPI */
+    int most_busy;     /* ranks that had a part of the list that was divided among most; 0: none was */
     void *self;
 };
 

@@ -288,6 +288,7 @@ static kl_status divide(kl_exec *ex, const kl_batch *b, divided *d, kl_err *err)
         const int64_t at = list[first[r]].y;
         d->piece[d->npiece++] = (kl_share_piece){r, at, last->y + last->ny - at};
     }
+    if (d->npiece > ex->ranks->comm->most_busy) ex->ranks->comm->most_busy = d->npiece;
     for (int r = 1; r <= size; r++)
         d->begin[r] = r == size || first[r] == b->ngroup ? b->ny : list[first[r]].y;
     kl_batch_init(&d->mine);

@@ -163,6 +163,10 @@ status, text, err = shell(cache .. "$K plan heisenberg --sites 8 --charge Sz=0 -
 ok(status == 0 and text:find "measured, 2 ranks on 1 machine", "and a plan asks it", text, err)
 local plan = json(select(2, run "plan heisenberg --sites 8 --charge Sz=0 --m 16 --ranks 64 --json"))
 ok(plan.ranks[#plan.ranks].idle > 0, "a plan says how many ranks idle")
+local _, small = shell(launch .. "3 $K dmrg heisenberg --sites 6 --charge Sz=0 --output none")
+local _, busy = shell(launch .. "3 $K dmrg heisenberg --sites 6 --charge Sz=0 --output none --json")
+ok(small:find "ranks +no product was worth dividing" and json(busy).ranks_busy == 0,
+    "a report says of ranks that they idled", small, busy)
 local model = kit.slurp(here .. "../../models/ising.lua")
 kit.spill(kit.at "0.lua", model)
 kit.spill(kit.at "1.lua", model .. "\n-- another\n")
