@@ -36,8 +36,9 @@ static kl_status check_spin(const kl_options *o, const kl_fcidump *f, int spin, 
 {
     const int n = o->electrons > 0 ? (int)o->electrons : f->nelec;
     if (spin < 0 || ((n - spin) % 2 == 0 && spin <= n)) return KL_OK;
-    return kl_fail(err, KL_EINPUT, "--charge %.60s: %d electrons have S from %s to %d/2 in steps of 1",
-                   o->charge.text[0], n, n % 2 != 0 ? "1/2" : "0", n);
+    return kl_fail(err, KL_EINPUT, "--charge %.60s: %d electrons have S from %s to %d%s in steps of 1",
+                   o->charge.text[0], n, n % 2 != 0 ? "1/2" : "0", n % 2 != 0 ? n : n / 2,
+                   n % 2 != 0 ? "/2" : "");
 }
 
 static kl_status ask(const kl_options *o, int spin, kl_ci_opts *ci, kl_err *err)

@@ -111,7 +111,7 @@ ok(near(kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 0 --irrep 4 --start s.h5
         plain.energy, 1e-9), "a run with Sz=0 starts from the triplet")
 kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 -o z.h5" .. T)
 refused("dmrg o2-triplet-sto3g.fcidump --charge S=1 --irrep 4 --start z.h5", "without S")
-refused("dmrg n2-sto3g.fcidump --charge S=1/2", "14 electrons have S from 0 to 14/2")
+refused("dmrg n2-sto3g.fcidump --charge S=1/2", "14 electrons have S from 0 to 7 in steps of 1")
 refused("dmrg n2-sto3g.fcidump --charge S=-1", "S=0, S=1/2")
 refused("dmrg n2-sto3g.fcidump --charge S=scan", "S=0, S=1/2")
 refused("dmrg n2-sto3g.fcidump --charge N=14", "total spin alone")
