@@ -143,18 +143,25 @@ static void make_kept(kl_molecule_tables *t)
                 }
 }
 
+const char kl_molecule_formula[] = "sum h_pq cdag_p c_q + 1/2 sum (pq|rs) cdag_p cdag_r c_s c_q";
+
+int kl_molecule_irrep_charges(const kl_fcidump *f, kl_charge *charge)
+{
+    static const char *const parity[3] = {"irrep_bit1", "irrep_bit2", "irrep_bit3"};
+    int n = 0;
+    for (; 1 << n < f->nirrep; n++) charge[n] = (kl_charge){parity[n], 2, 1, 1, 0, 0};
+    return n;
+}
+
 static kl_status make_tables(const kl_fcidump *f, kl_molecule *m, kl_err *err)
 {
     kl_molecule_tables *t = NULL;
     const kl_status st = kl_alloc(&m->tables, 1, KL_MEM_MISC, err);
     if (st != KL_OK) return st;
     t = m->tables;
-    int nbit = 0;
-    while (1 << nbit < f->nirrep) nbit++;
     t->charge[0] = (kl_charge){"N_up", 0, 1, 1, 1, 0};
     t->charge[1] = (kl_charge){"N_dn", 0, 1, 1, 1, 0};
-    static const char *const parity[3] = {"irrep_bit1", "irrep_bit2", "irrep_bit3"};
-    for (int b = 0; b < nbit; b++) t->charge[2 + b] = (kl_charge){parity[b], 2, 1, 1, 0, 0};
+    const int nbit = kl_molecule_irrep_charges(f, t->charge + 2);
     make_elements(t);
     for (int a = 0; a < NOP; a++)
         for (int b = 0; b < NOP; b++)
@@ -164,7 +171,7 @@ static kl_status make_tables(const kl_fcidump *f, kl_molecule *m, kl_err *err)
     make_kept(t);
     m->model = (kl_model){.name = "molecule",
                           .variant = f->unrestricted ? "unrestricted" : "restricted",
-                          .formula = "sum h_pq cdag_p c_q + 1/2 sum (pq|rs) cdag_p cdag_r c_s c_q",
+                          .formula = kl_molecule_formula,
                           .source = "FCIDUMP",
                           .hash = kl_fcidump_hash(f),
                           .ncharge = 2 + nbit,

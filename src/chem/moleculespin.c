@@ -124,17 +124,16 @@ static void make_kept(kl_molecule *m)
 
 kl_status kl_molecule_spin_tables(const kl_fcidump *f, kl_molecule *m, kl_err *err)
 {
-    static const char *const parity[3] = {"irrep_bit1", "irrep_bit2", "irrep_bit3"};
     const kl_status st = kl_alloc(&m->spin_tables, 1, KL_MEM_MISC, err);
     if (st != KL_OK) return st;
     kl_spin_tables *const t = m->spin_tables;
     int n = 0;
     t->charge[n++] = (kl_charge){"N", 0, 1, 1, 1, 0};
-    for (int b = 0; 1 << b < f->nirrep; b++) t->charge[n++] = (kl_charge){parity[b], 2, 1, 1, 0, 0};
+    n += kl_molecule_irrep_charges(f, t->charge + n);
     t->charge[n++] = (kl_charge){"S", 0, 1, 2, 0, 1};
     m->model = (kl_model){.name = "molecule",
                           .variant = "restricted,spin=SU(2)",
-                          .formula = "sum h_pq cdag_p c_q + 1/2 sum (pq|rs) cdag_p cdag_r c_s c_q",
+                          .formula = kl_molecule_formula,
                           .source = "FCIDUMP",
                           .hash = kl_fcidump_hash(f),
                           .ncharge = n,

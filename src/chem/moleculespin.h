@@ -4,6 +4,10 @@
 #define KL_MOLECULESPIN_H
 #include "chem/molecule.h"
 
+/* What both kinds of tables say alike: the formula, and the charges of the point group, charge[0..2]; returns
+   how many these are. */
+extern const char kl_molecule_formula[];
+int kl_molecule_irrep_charges(const kl_fcidump *f, kl_charge *charge);
 /* The model of m, whose orbitals are known. */
 kl_status kl_molecule_spin_tables(const kl_fcidump *f, kl_molecule *m, kl_err *err) KL_MUST_CHECK;
 /* The strings of H, to be merged. */

@@ -321,6 +321,22 @@ static void drop_carried(const kl_measure *m, carried *c)
     c->n = 0;
 }
 
+kl_carry kl_measure_carry(const kl_measure *m, int p, int k, int k2, const kl_elem *el, int odd)
+{
+    const kl_isometry *const a = m->can->left[p];
+    const kl_enlarged *const e = a->enlarged;
+    const int col = a->sec[k] * e->d + el->col, row = a->sec[k2] * e->d + el->row, i = e->part_sec[col];
+    return (kl_carry){.row_rows = e->block.dim[e->part_sec[row]],
+                      .rows = e->basis.dim[a->sec[k2]],
+                      .col_rows = e->block.dim[i],
+                      .cols = e->basis.dim[a->sec[k]],
+                      .row_dim = a->basis.dim[k2],
+                      .col_dim = a->basis.dim[k],
+                      .row = a->off[k2] + e->part_off[row],
+                      .col = a->off[k] + e->part_off[col],
+                      .coef = el->value * kl_phase_record(odd, kl_qn_odd(m->can->model, e->block.q[i]))};
+}
+
 int64_t kl_measure_push_carry(kl_batch *b, const kl_carry *c)
 {
     const int is_identity = c->op < 0;
@@ -389,21 +405,11 @@ static kl_status grow(const kl_measure *m, int p, const carried *in, const part 
             for (int r = 0; r < x->n[t]; r++) {
                 const kl_elem *const el = &x->elem[t][r];
                 const int i = e->part_sec[big * d + el->col];
-                if (i < 0) continue;
-                const int j = new ? i : in->sh.dst[i];
+                const int j = i < 0 || new ? i : in->sh.dst[i];
                 if (j < 0 || e->part_sec[big2 * d + el->row] != j) continue;
-                const kl_carry c = {.op = new ? -1 : o * in->sh.len + in->sh.off[i],
-                                    .row_rows = e->block.dim[j],
-                                    .rows = e->basis.dim[big2],
-                                    .col_rows = e->block.dim[i],
-                                    .cols = e->basis.dim[big],
-                                    .row_dim = dim2,
-                                    .col_dim = dim,
-                                    .row = a->off[k2] + e->part_off[big2 * d + el->row],
-                                    .col = a->off[k] + e->part_off[big * d + el->col],
-                                    .y = y,
-                                    .coef =
-                                        el->value *kl_phase_record(x->odd, kl_qn_odd(model, e->block.q[i]))};
+                kl_carry c = kl_measure_carry(m, p, k, k2, el, x->odd);
+                c.op = new ? -1 : o * in->sh.len + in->sh.off[i];
+                c.y = y;
                 const int64_t needed = kl_measure_push_carry(&b, &c);
                 if (needed > nwork) nwork = needed;
             }

@@ -55,6 +55,9 @@ typedef struct kl_carry {
     int64_t row, col, y; /* where O_row, O_col and y are */
     double coef;
 } kl_carry;
+/* An element of an operator of parity `odd` at site p, from sector k of its left isometry to sector k2; which
+   L it carries, and where y is, is the caller's: op and y are 0. */
+kl_carry kl_measure_carry(const kl_measure *m, int p, int k, int k2, const kl_elem *el, int odd);
 /* Its records, at most two, behind those of b, with the isometry as LEFT. Returns the doubles of WORK that
    they need. */
 int64_t kl_measure_push_carry(kl_batch *b, const kl_carry *c);

@@ -368,18 +368,9 @@ static kl_status list_growth(const work *w, int p, acting x, const step *s, kl_b
             const kl_elem *const el = &x.elem[r];
             const int i = e->part_sec[big * d + el->col], j = i < 0 || s->in == NULL ? i : s->in->dst[i];
             if (j < 0 || e->part_sec[big2 * d + el->row] != j) continue;
-            const kl_carry c = {.op = s->in == NULL ? -1 : s->x + s->in->off[i],
-                                .row_rows = e->block.dim[j],
-                                .rows = e->basis.dim[big2],
-                                .col_rows = e->block.dim[i],
-                                .cols = e->basis.dim[big],
-                                .row_dim = dim2,
-                                .col_dim = dim,
-                                .row = a->off[k2] + e->part_off[big2 * d + el->row],
-                                .col = a->off[k] + e->part_off[big * d + el->col],
-                                .y = s->y + s->out->off[k],
-                                .coef = el->value *
-                                        kl_phase_record(x.odd, kl_qn_odd(w->m->can->model, e->block.q[i]))};
+            kl_carry c = kl_measure_carry(w->m, p, k, k2, el, x.odd);
+            c.op = s->in == NULL ? -1 : s->x + s->in->off[i];
+            c.y = s->y + s->out->off[k];
             const int64_t needed = kl_measure_push_carry(b, &c);
             if (needed > nwork) nwork = needed;
         }

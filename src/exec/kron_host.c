@@ -139,20 +139,25 @@ static void left_task(void *self, int64_t piece, int thread)
     }
 }
 
+/* Pieces are taken by whoever is free: another program that has a core for a while holds up one of them, not
+   half of the product. */
+static kron_job job_of(const kl_kron *k, kl_dptr xp, kl_dptr yp, int nthread)
+{
+    return (kron_job){.k = k,
+                      .h = k->device,
+                      .x = (const double *)xp.addr,
+                      .y = (double *)yp.addr,
+                      .npiece = nthread > 1 ? PIECES * nthread : 1};
+}
+
 kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
 {
     (void)ex;
     (void)err;
     const host_kron *const h = k->device;
     const int nthread = kl_par_is_inside() ? 1 : h->nthread;
-    /* pieces are taken by whoever is free: another program that has a core for a while holds up one of them,
-       not half of the product */
-    kron_job job = {.k = k,
-                    .h = h,
-                    .x = (const double *)xp.addr,
-                    .y = (double *)yp.addr,
-                    .adds = 1,
-                    .npiece = nthread > 1 ? PIECES * nthread : 1};
+    kron_job job = job_of(k, xp, yp, nthread);
+    job.adds = 1;
     job.stream = k->n >= STREAM_FROM && yp.addr % (LANES * sizeof(double)) == 0;
     kl_par_for(nthread, job.npiece, right_task, &job);
     kl_par_for(nthread, job.npiece, left_task, &job);
@@ -170,11 +175,7 @@ kl_status kl_host_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr y
     (void)ex;
     (void)err;
     const host_kron *const h = k->device;
-    kron_job job = {.k = k,
-                    .h = h,
-                    .x = (const double *)xp.addr,
-                    .y = (double *)yp.addr,
-                    .npiece = h->nthread > 1 ? PIECES * h->nthread : 1};
+    kron_job job = job_of(k, xp, yp, h->nthread);
     kl_par_for(h->nthread, job.npiece, left_task, &job);
     return KL_OK;
 }
@@ -198,12 +199,8 @@ kl_status kl_host_kron_beyond(kl_exec *ex, const kl_kron *k, const kl_kron_beyon
     (void)ex;
     (void)err;
     const host_kron *const h = k->device;
-    kron_job job = {.k = k,
-                    .h = h,
-                    .x = (const double *)xp.addr,
-                    .y = (double *)yp.addr,
-                    .beyond = b,
-                    .npiece = h->nthread > 1 ? PIECES * h->nthread : 1};
+    kron_job job = job_of(k, xp, yp, h->nthread);
+    job.beyond = b;
     kl_par_for(h->nthread, job.npiece, beyond_task, &job);
     return KL_OK;
 }
