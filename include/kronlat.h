@@ -195,8 +195,11 @@ void kronlat_result_destroy(kronlat_result *result);
 const char *kronlat_result_method(const kronlat_result *result);
 /* 1: the run came to its end; 0: it was cancelled, or the file held a checkpoint. */
 int kronlat_result_finished(const kronlat_result *result);
-/* 1: the wanted accuracy was reached. */
+/* 1: the wanted accuracy was reached, and no other state lies within the error bar of DMRG's energy. */
 int kronlat_result_converged(const kronlat_result *result);
+/* 1: the wanted accuracy was reached. Where kronlat_result_converged says 0 beside it, other states lie
+   within the error bar, and what is kept and measured may be a mixture of them. */
+int kronlat_result_energy_converged(const kronlat_result *result);
 /* States found. */
 int kronlat_result_states(const kronlat_result *result);
 /* Energy of a state, from the lowest on, and how far it may be off: of DMRG an estimate, of ED a bound, of CI

@@ -46,8 +46,14 @@ class Result(Mapping[str, np.ndarray]):
 
     @property
     def converged(self) -> bool:
-        """Whether the wanted accuracy was reached."""
+        """Whether the wanted accuracy was reached, and no other state lies within DMRG's error bar."""
         return bool(lib.kronlat_result_converged(self._c))
+
+    @property
+    def energy_converged(self) -> bool:
+        """Whether the wanted accuracy was reached; where `converged` is False beside it, what is kept and
+        measured may be a mixture of states within the error bar."""
+        return bool(lib.kronlat_result_energy_converged(self._c))
 
     @property
     def states(self) -> int:
@@ -178,5 +184,13 @@ class Result(Mapping[str, np.ndarray]):
         return overview(self, **options)
 
     def __repr__(self) -> str:
-        verdict = "converged" if self.converged else "not converged" if self.finished else "cancelled"
+        verdict = (
+            "converged"
+            if self.converged
+            else "energy converged, state not told apart from another"
+            if self.energy_converged
+            else "not converged"
+            if self.finished
+            else "cancelled"
+        )
         return f"<{self.method}: energy {self.energy:.12g} +- {self.error:.1e}, {verdict}>"

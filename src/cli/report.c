@@ -65,10 +65,8 @@ const char *kl_report_energy(double e, double error, char buf[40])
     return buf;
 }
 
-/* What a stop means, in words; *converged tells whether the wanted accuracy was reached. */
-const char *kl_report_stop(kl_dmrg_stop stop, int *converged)
+const char *kl_report_stop(kl_dmrg_stop stop)
 {
-    *converged = stop == KL_STOP_CONVERGED;
     switch (stop) {
     case KL_STOP_CONVERGED: return "the wanted accuracy is reached";
     case KL_STOP_SCHEDULE: return "the schedule is done";
@@ -202,15 +200,20 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
 
 static void print_stop(FILE *to, const kl_result *r)
 {
-    int converged;
-    const char *why = kl_report_stop(r->dmrg.stop, &converged);
+    const int converged = kl_dmrgrun_converged(&r->dmrg), energy = kl_dmrgrun_energy_converged(&r->dmrg);
+    const char *why = kl_report_stop(r->dmrg.stop);
     /* nobody may want so little */
-    if (converged && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
+    if (energy && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
         why = "as far as rounding allows, the energy being small next to the terms of H";
     if (!r->finished)
         fprintf(to, "stopped      a checkpoint after %d sweeps; go on from it with --resume\n",
                 r->sweep_done);
     else if (converged) fprintf(to, "stopped      converged: %s\n", why);
+    else if (energy)
+        fprintf(to,
+                "stopped      the energy has converged: %s; the state has not: it is not told apart from "
+                "another\n",
+                why);
     else if (r->dmrg.stop == KL_STOP_SCHEDULE)
         fprintf(to, "stopped      %s%s\n", why,
                 isfinite(r->dmrg.error_estimate) ? "; the error above says what it was enough for" : "");
@@ -462,16 +465,17 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
     print_table_head(to, title, width, n > 0 ? &item[0] : NULL);
     const int low = n > 0 ? kl_report_lowest(n, item) : -1;
     for (int i = 0; i < n; i++) {
-        int converged;
-        kl_report_stop(item[i].stop, &converged);
-        const int done = converged || item[i].stop == KL_STOP_SCHEDULE;
+        const int done = item[i].energy_converged || item[i].stop == KL_STOP_SCHEDULE;
         char energy[40];
         fprintf(to, "%-*s %23s %10.1e", width, item[i].label, kl_report_column(item[i].energy[0], energy),
                 item[i].error_estimate);
         if (!item[i].exact) fprintf(to, " %10.1e %6d", item[i].discarded, item[i].m);
         for (int k = 0; k < item[i].nvalue; k++)
             fprintf(to, " %*.9f", value_width(item[i].name[k]), item[i].value[k]);
-        fprintf(to, "%s%s%s%s\n", mark_lowest && i == low ? "  <- lowest" : "", done ? "" : "  NOT CONVERGED",
+        fprintf(to, "%s%s%s%s\n", mark_lowest && i == low ? "  <- lowest" : "",
+                !done                                            ? "  NOT CONVERGED"
+                : item[i].energy_converged && !item[i].converged ? "  NOT TOLD APART"
+                                                                 : "",
                 item[i].output[0] != '\0' ? "  " : "", item[i].output);
         for (int k = 1; k < item[i].nstate; k++)
             fprintf(to, "%-*s %23s\n", width, "", kl_report_column(item[i].energy[k], energy));

@@ -55,6 +55,7 @@ typedef struct kl_report_item {
     double energy[KL_MAX_STATE], error_estimate, discarded;
     int m;
     kl_dmrg_stop stop;
+    int energy_converged, converged; /* kl_dmrgrun_converged */
     char output[512];  /* "" for none */
 } kl_report_item;
 /* The sectors of a scan, whose lowest states are told together: as many as were asked for, at most. */

@@ -14,10 +14,11 @@
 #include "config.h"
 #include "dmrg/schedule.h"
 
-static const char *stop_word(kl_dmrg_stop stop)
+/* Why the run ended. */
+static const char *stop_word(kl_dmrg_stop stop, int converged)
 {
     switch (stop) {
-    case KL_STOP_CONVERGED: return "converged";
+    case KL_STOP_CONVERGED: return converged ? "converged" : "energy_converged";
     case KL_STOP_SCHEDULE: return "schedule";
     case KL_STOP_MAX_SWEEP: return "max_sweeps";
     case KL_STOP_M_MAX: return "m_max";
@@ -122,8 +123,7 @@ const char *kl_report_command(const kl_run_facts *facts, const char *of_method)
 void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     const kl_dmrg_result *d = &r->dmrg;
-    int converged;
-    kl_report_stop(d->stop, &converged);
+    const int converged = kl_dmrgrun_converged(d);
     kl_json j = kl_json_begin(to);
     kl_report_json_head(&j, r, kl_report_command(facts, "dmrg"));
     kl_json_text(&j, "method", "dmrg");
@@ -137,7 +137,8 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "energy_extrapolated", d->energy_extrapolated);
         kl_json_real(&j, "discarded", d->discarded);
         kl_json_bool(&j, "converged", converged);
-        kl_json_text(&j, "stop", stop_word(d->stop));
+        kl_json_bool(&j, "energy_converged", kl_dmrgrun_energy_converged(d));
+        kl_json_text(&j, "stop", stop_word(d->stop, converged));
         kl_json_text(&j, "waits_for", kl_dmrg_wait_text[d->wait]);
         kl_json_real(&j, "gap", d->gap);
         kl_json_real(&j, "unresolved", d->unresolved);
@@ -188,16 +189,13 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     kl_json_close(&j, ']');
     kl_report_json_measured(&j, r, NULL);
     kl_report_json_facts(&j, facts);
-    if (facts != NULL && kl_comm_world() != NULL)
-        kl_json_int(&j, "ranks_busy", kl_comm_world()->most_busy);
+    if (facts != NULL && kl_comm_world() != NULL) kl_json_int(&j, "ranks_busy", kl_comm_world()->most_busy);
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }
 
 static void json_item(kl_json *j, const kl_report_item *item)
 {
-    int converged;
-    kl_report_stop(item->stop, &converged);
     kl_json_open(j, NULL, '{');
     kl_json_text(j, "label", item->label);
     kl_json_real(j, "energy", item->energy[0]);
@@ -207,8 +205,9 @@ static void json_item(kl_json *j, const kl_report_item *item)
         kl_json_real(j, "discarded", item->discarded);
         kl_json_int(j, "m", item->m);
     }
-    kl_json_bool(j, "converged", converged);
-    kl_json_text(j, "stop", stop_word(item->stop));
+    kl_json_bool(j, "converged", item->converged);
+    if (!item->exact) kl_json_bool(j, "energy_converged", item->energy_converged);
+    kl_json_text(j, "stop", stop_word(item->stop, item->converged));
     kl_json_text(j, "output", item->output[0] != '\0' ? item->output : NULL);
     if (item->nvalue > 0) {
         kl_json_open(j, "measured", '{');

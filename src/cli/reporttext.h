@@ -12,8 +12,8 @@ const char *kl_report_column(double energy, char buf[40]);
 /* An energy to one digit beyond its error, 15 significant ones at most. */
 const char *kl_report_energy(double energy, double error, char buf[40]);
 
-/* What a stop means, in words; *converged tells whether the wanted accuracy was reached. */
-const char *kl_report_stop(kl_dmrg_stop stop, int *converged);
+/* What a stop means, in words. */
+const char *kl_report_stop(kl_dmrg_stop stop);
 
 /* The run with the lowest energy; n > 0. */
 int kl_report_lowest(int n, const kl_report_item *item);

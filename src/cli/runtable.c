@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/atomicfile.h"
+#include "run/dmrgrun.h"
 #include "run/edresult.h"
 #include "run/requestread.h"
 
@@ -69,6 +70,8 @@ kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char
                            .exact = exact,
                            .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
                            .stop = exact ? exact_stop(r) : d->stop};
+    item.energy_converged = exact ? item.stop == KL_STOP_CONVERGED : kl_dmrgrun_energy_converged(d);
+    item.converged = exact ? item.energy_converged : kl_dmrgrun_converged(d);
     snprintf(item.label, sizeof(item.label), "%s", label);
     snprintf(item.output, sizeof(item.output), "%.500s", output);
     memcpy(item.energy, d->energy, sizeof(double) * (size_t)item.nstate);

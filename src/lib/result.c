@@ -247,7 +247,13 @@ int kronlat_result_finished(const kronlat_result *result)
 int kronlat_result_converged(const kronlat_result *result)
 {
     if (!kronlat_result_finished(result)) return 0;
-    return result->r != NULL ? result->r->dmrg.stop == KL_STOP_CONVERGED : result->ci.r.converged;
+    return result->r != NULL ? kl_dmrgrun_converged(&result->r->dmrg) : result->ci.r.converged;
+}
+
+int kronlat_result_energy_converged(const kronlat_result *result)
+{
+    if (!kronlat_result_finished(result)) return 0;
+    return result->r != NULL ? kl_dmrgrun_energy_converged(&result->r->dmrg) : result->ci.r.converged;
 }
 
 int kronlat_result_states(const kronlat_result *result)

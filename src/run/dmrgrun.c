@@ -30,6 +30,13 @@ int kl_dmrgrun_manifold(const kl_dmrg_result *d)
     return n;
 }
 
+int kl_dmrgrun_energy_converged(const kl_dmrg_result *d) { return d->stop == KL_STOP_CONVERGED; }
+
+int kl_dmrgrun_converged(const kl_dmrg_result *d)
+{
+    return kl_dmrgrun_energy_converged(d) && !(d->unresolved > 0);
+}
+
 /* ---------------------------------------------------------------- before the run */
 
 kl_request_scene kl_dmrgrun_scene(const kl_task *t, kl_exec *ex)

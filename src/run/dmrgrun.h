@@ -55,4 +55,9 @@ int kl_dmrgrun_starts_from_file(const kl_options *o);
 /* How many of the lowest energies cannot be told apart: at least 1. */
 int kl_dmrgrun_manifold(const kl_dmrg_result *d);
 
+/* 1: the energy is known to the wanted accuracy. */
+int kl_dmrgrun_energy_converged(const kl_dmrg_result *d);
+/* 1: and so is the state: no other lies within the error bar. */
+int kl_dmrgrun_converged(const kl_dmrg_result *d);
+
 #endif

@@ -472,7 +472,6 @@ out:
 static next decide(solver *s, course *c, const moment *m)
 {
     kl_eig_stats *const stats = s->stats;
-    const int exact = m->worst <= 64.0 * m->rounding; /* |theta| may be all that is known of |H| yet */
     const int complete = s->k == kl_linop_dim(s->h);
     const double lagging = m->open_roots > 0 ? m->worst_open : m->worst;
     if (lagging < 0.5 * c->best) {
@@ -486,8 +485,7 @@ static next decide(solver *s, course *c, const moment *m)
     /* Where rounding decides, a residual wanders; it is not asked to fall any more. */
     const int wanders = lagging < 1e-12 * m->norm_h && m->step - c->best_step >= KL_EIG_STALL_STEPS;
     const int stuck = m->open_roots > 0 && (lagging <= m->rounding || complete || wanders);
-    /* Nothing, or all at once nothing: H does not lead out of V. */
-    const int closed = m->step == 0 ? exact : stats->converged && m->worst < 1e-6 * c->previous;
+    const int closed = kl_eig_closed(m->step, m->worst, c->previous, m->rounding);
     c->previous = m->worst;
     const int suspect = closed && !c->guarded && !complete && !s->opts->trust_start &&
                         s->nroot + 1 < s->limit && m->budget > s->nroot;

@@ -94,6 +94,14 @@ enum {
     KL_EIG_RECHECK_RESTARTS = 8
 };
 
+/* 1: H does not lead out of the basis, or so little that the largest residual fell all at once, to its target
+   or just above it; in the first step, where |H| may not be known yet: it is nothing. Something may lie below
+   then that the basis does not see. */
+static inline int kl_eig_closed(int step, double worst, double previous, double rounding)
+{
+    return step == 0 ? worst <= 64.0 * rounding : worst < 1e-6 * previous;
+}
+
 /* The least element of H's diagonal, infinite without one. */
 kl_status kl_eig_below(const kl_linop *h, double *below, kl_err *err) KL_MUST_CHECK;
 

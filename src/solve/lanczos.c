@@ -348,8 +348,7 @@ static kl_status iterate(solver *s, kl_err *err)
         const int stuck =
             !stats->converged &&
             (worst <= rounding || (worst < 1e-12 * norm_h && c.step - c.best_step >= KL_EIG_STALL_STEPS));
-        /* Closed, or so nearly that the residual fell all at once, to its target or just above it. */
-        const int suspect = closed || (c.step == 0 ? worst <= 64.0 * rounding : worst < 1e-6 * c.previous);
+        const int suspect = closed || kl_eig_closed(c.step, worst, c.previous, rounding);
         c.previous = worst;
         if (c.guard_step < 0 && suspect) c.guard_step = s->opts->trust_start ? KL_EIG_GUARD_STEPS : 0;
         const int guarded = c.guard_step < 0 || c.guard_step++ >= KL_EIG_GUARD_STEPS,

@@ -33,6 +33,22 @@ do
     ok(#lattice.sites == 18 and nn == 32 and lattice.sites[2].class == "B", "its sites, bonds and classes",
         nn)
 end
+-- Majumdar and Ghosh: two states at -3/8 J a site.
+do
+    local dimers = "dmrg j1j2 --lattice ring:8 -p J2=0.5 --output none --charge "
+    local _, text = run(dimers .. "Sz=0")
+    ok(text:find "stopped +the energy has converged: [^\n]*; the state has not"
+        and text:find "states +1; another lies within", "not told apart: not converged", text)
+    local one, both = document(dimers .. "Sz=0"), document(dimers .. "Sz=0 --states 2")
+    ok(one.converged == false and one.energy_converged and one.unresolved > 0
+        and one.stop == "energy_converged" and near(one.energy, -3, 1e-11)
+        and one.error_estimate >= one.unresolved, "the same in JSON", one)
+    ok(both.converged and both.energy_converged and both.unresolved == 0 and both.stop == "converged"
+        and near(both.energies[2], -3, 1e-11), "and both together have", both)
+    _, text = run(dimers .. "Sz=0,4")
+    ok(text:find "Sz=0[^\n]*<%- lowest  NOT TOLD APART" and not text:find "NOT CONVERGED",
+        "and in a table of sectors", text)
+end
 for line, words in pairs {
     ["lattice kagome:YC5x4"] = "multiples of 2, not 5",
     ["lattice kagome:YC4x4 -o k.svg"] = "no effect without",

@@ -91,6 +91,14 @@ def test_water(data):
     assert abs(np.trace(r["density_alpha"]) - 5) < 1e-10
 
 
+def test_converged_means_the_state():
+    dimers = dict(lattice="ring:8", params=dict(J2=0.5), charges=dict(Sz=0), output=None, **ONE)
+    one = kl.dmrg("j1j2", **dimers)
+    assert (one.converged, one.energy_converged) == (False, True) and "not told apart" in repr(one)
+    assert abs(one.energy + 3) < 1e-11
+    assert kl.dmrg("j1j2", states=2, **dimers).converged
+
+
 def test_files(tmp_path):
     path = tmp_path / "run.h5"
     r = kl.dmrg("hubbard", lattice="chain:6", pin={"n_up@0": 0.3}, output=path, **HALF_FILLED)
