@@ -148,16 +148,14 @@ static void apply_right(const kl_devkron *p, const double *x, double *y)
               team = THREADS / kl_kron_right_teams(p->right_room);
     if (p->plain_right == 2) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2,
-                      NULL, SHARED, x, y);
+        kl_kron_right(block, item[kl_block_number()], kl_block_size(), 2, NULL, SHARED, x, y);
     } else if (p->plain_right) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1,
-                      NULL, SHARED, x, y);
+        kl_kron_right(block, item[kl_block_number()], kl_block_size(), 1, NULL, SHARED, x, y);
     } else {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y))
-        kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()].strip,
-                      item[kl_block_number()].group, kl_block_size(), 0, NULL, SHARED, x, y);
+        kl_kron_right(block + item[kl_block_number()].block, item[kl_block_number()], kl_block_size(), 0,
+                      NULL, SHARED, x, y);
     }
 }
 
@@ -170,17 +168,16 @@ static void apply_left(const kl_devkron *p, const double *x, double *y)
               team = THREADS / kl_kron_left_teams(p->left_room);
     if (p->plain_left == 2) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 2,
-                     1, SHARED, table_at, x, y, partial + kl_block_number());
+        kl_kron_left(block, item[kl_block_number()], kl_block_size(), 2, 1, (kl_kron_room){SHARED, table_at},
+                     x, y, partial + kl_block_number());
     } else if (p->plain_left) {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block, item[kl_block_number()].strip, item[kl_block_number()].group, kl_block_size(), 1,
-                     1, SHARED, table_at, x, y, partial + kl_block_number());
+        kl_kron_left(block, item[kl_block_number()], kl_block_size(), 1, 1, (kl_kron_room){SHARED, table_at},
+                     x, y, partial + kl_block_number());
     } else {
         KL_BARE(teams, team, bytes, is_device_ptr(block, item, x, y, partial) firstprivate(table_at))
-        kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()].strip,
-                     item[kl_block_number()].group, kl_block_size(), 0, 1, SHARED, table_at, x, y,
-                     partial + kl_block_number());
+        kl_kron_left(block + item[kl_block_number()].block, item[kl_block_number()], kl_block_size(), 0, 1,
+                     (kl_kron_room){SHARED, table_at}, x, y, partial + kl_block_number());
     }
 }
 

@@ -58,17 +58,29 @@ const kl_tile_plan_opts NAME(kl_tensor_opts) = {.unit_m = 16,
 #if KL_OFFLOAD_BARE
 #if defined(__NVPTX__) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 
+/* The loop that a warp takes: which operands are transposed, and its fragments. */
+typedef struct loop {
+    int ta, tb, mt, nt;
+} loop;
+
+/* A consumer's place in the ring: its stage, the phase of that, and the barriers of stages that are full,
+   behind which lie those of empty ones. */
+typedef struct place {
+    int stage;
+    uint32_t phase, full;
+} place;
+
 /* A piece for a warp of mt x nt fragments: n steps of DEPTH, then half of one where there is a tail.
    Fragments of the next step are asked for before this one ends. Every lane gives a stage back itself, which
    costs nothing and is what tools can follow. */
-ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, const int tb, const int mt,
-                  const int nt, int n, int tail, int *stage, uint32_t *phase, uint32_t full)
+ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const loop l, int n, int tail, place *here)
 {
-    const uint32_t empty = full + 8 * STAGES;
+    const int ta = l.ta, tb = l.tb, mt = l.mt, nt = l.nt;
+    const uint32_t full = here->full, empty = full + 8 * STAGES;
     const int buffers = mt % 2 == 0 ? 2 : mt; /* the first of the next stage must not be in use */
     double a[3][4], b[NT][2];
-    int st = *stage;
-    uint32_t ph = *phase;
+    int st = here->stage;
+    uint32_t ph = here->phase;
     if (n > 0) {
         load_a(a0 + (uint32_t)st * STAGE, ta, 0, 0, a[0]);
         UNROLL
@@ -119,45 +131,44 @@ ALWAYS void steps(double (*acc)[NT][4], uint32_t a0, uint32_t b0, const int ta, 
         arrive(empty + 8 * (uint32_t)st);
         if (++st == STAGES) st = 0, ph ^= 1;
     }
-    *stage = st;
-    *phase = ph;
+    here->stage = st;
+    here->phase = ph;
 }
 
 /* Gives stages back unread and waits for the next, up to `to`. */
-ALWAYS void pass(int *from, int to, int *st, uint32_t *ph, uint32_t full)
+ALWAYS void pass(int *from, int to, place *here)
 {
     for (; *from < to; ++*from) {
-        arrive(full + 8 * STAGES + 8 * (uint32_t)*st);
-        if (++*st == STAGES) *st = 0, *ph ^= 1;
-        wait(full + 8 * (uint32_t)*st, *ph);
+        arrive(here->full + 8 * STAGES + 8 * (uint32_t)here->stage);
+        if (++here->stage == STAGES) here->stage = 0, here->phase ^= 1;
+        wait(here->full + 8 * (uint32_t)here->stage, here->phase);
     }
 }
 
 /* A matrix that is added: its columns come as the values of k do, ADDED a stage, and a warp takes those
    blocks of 8 that are its own columns. With ta its rows are rows of the slice. Rows that a warp does not
    have are added to sums that nobody writes. */
-ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int first, int k, int *st,
-                uint32_t *ph, uint32_t full)
+ALWAYS void add(double (*acc)[NT][4], uint32_t a0, const int ta, int nt, int first, int k, place *here)
 {
     int stage = 0;
     UNROLL
     for (int j = 0; j < NT; j++) {
         if (j >= nt) continue;
         const int col = (first + j) * 8;
-        pass(&stage, at_most(col, k - 1) / ADDED, st, ph, full);
-        const uint32_t at = a0 + (uint32_t)*st * STAGE + (uint32_t)(col % ADDED / DEPTH * A_BYTES),
+        pass(&stage, at_most(col, k - 1) / ADDED, here);
+        const uint32_t at = a0 + (uint32_t)here->stage * STAGE + (uint32_t)(col % ADDED / DEPTH * A_BYTES),
                        row = ta ? at ^ (uint32_t)(col & 8) * 8 : at + (uint32_t)((col & 8) * LDA * 8);
         UNROLL
         for (int i = 0; i < MT; i++) {
-            const uint32_t here = row + (uint32_t)(ta ? i * 16 * DEPTH * 8 : i * 128);
-            const two u = load2(here), v = load2(here + (ta ? DEPTH * 8 : LDA * 8));
+            const uint32_t first_row = row + (uint32_t)(ta ? i * 16 * DEPTH * 8 : i * 128);
+            const two u = load2(first_row), v = load2(first_row + (ta ? DEPTH * 8 : LDA * 8));
             acc[i][j][0] += u.x, acc[i][j][1] += ta ? u.y : v.x, acc[i][j][2] += ta ? v.x : u.y,
                 acc[i][j][3] += v.y;
         }
     }
-    pass(&stage, (k - 1) / ADDED, st, ph, full);
-    arrive(full + 8 * STAGES + 8 * (uint32_t)*st);
-    if (++*st == STAGES) *st = 0, *ph ^= 1;
+    pass(&stage, (k - 1) / ADDED, here);
+    arrive(here->full + 8 * STAGES + 8 * (uint32_t)here->stage);
+    if (++here->stage == STAGES) here->stage = 0, here->phase ^= 1;
 }
 
 /* A tile of the second level: all of the first are taken already, and done some time. */
@@ -176,56 +187,121 @@ ALWAYS int next_tile(int *counter, int blocks, int p)
     return __nvvm_shfl_sync_idx_i32(~0u, t, 0, 31);
 }
 
+/* The launch; for lone tiles in shared memory: in registers it would slow down what comes before. */
+typedef struct list {
+    const kl_piece *piece;
+    const double *x, *y;
+    int *counter;
+    int ntile, nlone;
+} list;
+_Static_assert(sizeof(list) <= LIST, "the layout of shared memory counts on it");
+
+/* What a block has in shared memory: stages, heads of pieces, two records, and barriers of full and of empty
+   stages. */
+typedef struct block_room {
+    uint32_t ring, full, empty;
+    info *head;
+    kl_piece *rec;
+} block_room;
+
+/* What the first warp of producers knows of records to come. look: what its lanes hold of them, 16 bytes
+   each, of a batch of `held' from number `batch' on, or of the next one alone. */
+typedef struct coming {
+    four look;
+    int batch, held;
+    int next; /* which of those is the next record */
+    int then; /* its number, -1: its tile is not taken yet */
+    int soon; /* the tile after this one, taken already, or -1 */
+    int later, asked; /* a tile that the first lane has asked for */
+    int twice; /* 1: that is for the tile after the next */
+} coming;
+
+/* The first record of a block. */
+ALWAYS void first_record(const list all, int nbefore, kl_piece *rec, int thread, int block)
+{
+    if (thread >= 4) return;
+    four look = ((const four *)(all.piece + block))[thread];
+    if (thread == 3 && block >= all.ntile) look[0] = KL_P_END;
+    else if (thread == 3) wait_for_first(all.counter, look[0], nbefore);
+    ((four *)rec)[thread] = look;
+}
+
+/* Asks for the record behind r; of brief tiles also for the number of the tile after it, but never for two of
+   the second level, whose first ones are the longest. */
+ALWAYS void ask_next(coming *c, const list all, int nbefore, int blocks, int more, int brief, int lane)
+{
+    if (c->soon < 0 && brief) c->soon = next_tile(all.counter, blocks, lane);
+    c->then = more > 0 ? more : c->soon;
+    if (more > 0) {
+        /* those of a tile follow each other but for the first; behind the last of a list there is room */
+        if (more < c->batch || more >= c->batch + c->held) {
+            c->batch = more, c->held = KL_PIECE_BATCH;
+            c->look = ((const four *)(all.piece + more))[lane];
+        }
+        c->next = more - c->batch;
+    } else {
+        c->held = 0;
+        if (c->then >= 0) c->look = ((const four *)(all.piece + at_most(c->then, all.ntile - 1)))[lane & 3];
+    }
+    c->twice = brief && (nbefore == 0 || c->then < nbefore / CONSUMERS);
+    if (c->twice && lane == 0) c->later = kl_add(all.counter, 1) + blocks;
+}
+
+/* Takes the tile that was asked for. */
+ALWAYS void take_later(coming *c, const list all, int lane)
+{
+    c->then = __nvvm_shfl_sync_idx_i32(~0u, c->later, 0, 31);
+    c->look = ((const four *)(all.piece + at_most(c->then, all.ntile - 1)))[lane & 3];
+}
+
+ALWAYS void ask_later(coming *c, const list all, int blocks, int lane)
+{
+    if (lane == 0 && !c->asked) c->later = kl_add(all.counter, 1) + blocks;
+    c->asked = 1;
+}
+
+/* Lays the next record down. apart: the last stages were not the first warp's. */
+ALWAYS void hand_over(coming *c, const list all, int nbefore, int blocks, int more, int apart, int lane,
+                      kl_piece *to)
+{
+    if (apart && c->then < 0) {
+        ask_later(c, all, blocks, lane);
+        take_later(c, all, lane);
+    }
+    if (lane / 4 == c->next) {
+        if (lane % 4 == 3 && (more > 0 || c->then < all.ntile))
+            wait_for_first(all.counter, c->look[0], nbefore);
+        ((four *)to)[lane % 4] = c->look;
+        if (more <= 0 && c->then >= all.ntile && lane == 3) to->flags = KL_P_END;
+    }
+    if (more <= 0) c->soon = c->twice ? __nvvm_shfl_sync_idx_i32(~0u, c->later, 0, 31) : -1;
+}
+
 /* team: threads that fill a stage together, all of them or a warp. Of four warps each then fills every fourth
    stage: what a step costs in waiting and latency, which is what small tiles take, is shared by four; but
    copies come in bursts, and large tiles are some per cent slower. The first warp also brings records and
    takes tiles. */
-ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter, uint32_t ring, info *head,
-                     kl_piece *rec, uint32_t full, uint32_t empty, const double *x, const double *y,
-                     const int team)
+ALWAYS void producer(const list all, int nbefore, const block_room room, const int team)
 {
+    const double *const x = all.x, *const y = all.y;
+    const uint32_t ring = room.ring, full = room.full, empty = room.empty;
+    info *const head = room.head;
+    kl_piece *const rec = room.rec;
     const int teams = PRODUCERS / team, thread = me() - CONSUMERS * 32, p = thread % team,
               mine = thread / team, lane = thread % 32, first_warp = thread < 32;
     const int block = (int)__nvvm_read_ptx_sreg_ctaid_x(), blocks = (int)__nvvm_read_ptx_sreg_nctaid_x();
-    /* number of records that the first warp holds, in order, a lane 16 bytes */
-    int st = mine, turn = 0 /* the team of the next stage */, cur = 0, soon = -1, nth = 0, fresh = 1,
-        batch = 0, held = 0;
-    four look = {0, 0, 0, 0};
+    int st = mine, turn = 0 /* the team of the next stage */, cur = 0, nth = 0, fresh = 1;
+    coming q = {.soon = -1};
     uint32_t ph = 1;
-    if (thread < 4) {
-        look = ((const four *)(piece + block))[thread];
-        if (thread == 3 && block >= ntile) look[0] = KL_P_END;
-        else if (thread == 3) wait_for_first(counter, look[0], nbefore);
-        ((four *)rec)[thread] = look;
-    }
+    first_record(all, nbefore, rec, thread, block);
     producers_meet();
     for (;;) {
         const kl_piece *const r = rec + cur;
         const uint32_t flags = r->flags;
         if (flags & KL_P_END) break;
         const int more = r->next, brief = fresh && more <= 0 && r->k < EARLY * DEPTH;
-        /* next: which of the records that are held is the next one */
-        int then = 0, later = 0, asked = 0, next = 0, twice = 0;
-        /* the next record; of brief tiles also the number of the tile after it, but never two of the second
-           level, whose first ones are the longest */
-        if (first_warp) {
-            if (soon < 0 && brief) soon = next_tile(counter, blocks, lane);
-            then = more > 0 ? more : soon;
-            if (more > 0) {
-                /* those of a tile follow each other but for the first; behind the last of a list there is
-                   room */
-                if (more < batch || more >= batch + held) {
-                    batch = more, held = KL_PIECE_BATCH;
-                    look = ((const four *)(piece + more))[lane];
-                }
-                next = more - batch;
-            } else {
-                held = 0;
-                if (then >= 0) look = ((const four *)(piece + at_most(then, ntile - 1)))[lane & 3];
-            }
-            twice = brief && (nbefore == 0 || then < nbefore / CONSUMERS);
-            if (twice && lane == 0) later = kl_add(counter, 1) + blocks;
-        }
+        q.then = q.later = q.asked = q.next = q.twice = 0;
+        if (first_warp) ask_next(&q, all, nbefore, blocks, more, brief, lane);
         const int rows = kl_rows_of(r->mn), cols = kl_cols_of(r->mn), lda = r->lda, ldb = r->ldb,
                   ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0, product = !(flags & KL_P_ADD);
         const uint64_t c = kl_where(r->c, flags, KL_P_C, x, y), a = kl_where(r->a, flags, KL_P_A, x, y),
@@ -244,13 +320,9 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
             const uint32_t slice = ring + (uint32_t)st * STAGE;
             /* a tile is taken when this one is nearly done, so that nobody sits on work that others could
                do */
-            if (first_warp && then < 0 && k <= EARLY * DEPTH) {
-                if (lane == 0 && !asked) later = kl_add(counter, 1) + blocks;
-                asked = 1;
-                if (k <= EARLY / 2 * DEPTH) {
-                    then = __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31);
-                    look = ((const four *)(piece + at_most(then, ntile - 1)))[lane & 3];
-                }
+            if (first_warp && q.then < 0 && k <= EARLY * DEPTH) {
+                ask_later(&q, all, blocks, lane);
+                if (k <= EARLY / 2 * DEPTH) take_later(&q, all, lane);
             }
             if (p == 0) {
                 if (k == r->k)
@@ -262,16 +334,16 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
                                        .factor = r->factor};
                 arrive(full + 8 * (uint32_t)st);
             }
-            if (ta) fetch_columns(slice, pa, lda, even_a, rows, k, p, team, BM, 1, 1);
-            else fetch_rows(slice, pa, lda, even_a, rows, k, p, team, BM, LDA);
-            if (product && tb)
-                fetch_rows(slice + A_BYTES, pb, ldb, even_b, cols, k, p, team, BN, ta ? LDB_APART : LDB);
-            else if (product) fetch_columns(slice + A_BYTES, pb, ldb, even_b, cols, k, p, team, BN, 0, ta);
+            const operand oa = {pa, lda, even_a, rows}, ob = {pb, ldb, even_b, cols},
+                          added = {ta ? pa + DEPTH : pa + (int64_t)DEPTH * lda, lda, even_a, rows};
+            if (ta) fetch_columns(slice, oa, k, p, team, BM, 1, 1);
+            else fetch_rows(slice, oa, k, p, team, BM, LDA);
+            if (product && tb) fetch_rows(slice + A_BYTES, ob, k, p, team, BN, ta ? LDB_APART : LDB);
+            else if (product) fetch_columns(slice + A_BYTES, ob, k, p, team, BN, 0, ta);
             else if (k > DEPTH && ta && ADDED > DEPTH)
-                fetch_columns(slice + A_BYTES, pa + DEPTH, lda, even_a, rows, k - DEPTH, p, team, BM, 1, 1);
+                fetch_columns(slice + A_BYTES, added, k - DEPTH, p, team, BM, 1, 1);
             else if (k > DEPTH && ADDED > DEPTH)
-                fetch_rows(slice + A_BYTES, pa + (int64_t)DEPTH * lda, lda, even_a, rows, k - DEPTH, p, team,
-                           BM, LDA);
+                fetch_rows(slice + A_BYTES, added, k - DEPTH, p, team, BM, LDA);
             arrive_after_copies(full + 8 * (uint32_t)st);
             st += teams;
             if (st >= STAGES) st -= STAGES, ph ^= 1;
@@ -279,19 +351,7 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
         turn = (turn + (r->k + each - 1) / each) & (teams - 1);
         nth = (nth + 1) % HEADS;
         fresh = more <= 0;
-        if (first_warp) {
-            if (teams > 1 && then < 0) { /* the last stages were not the first warp's */
-                if (lane == 0 && !asked) later = kl_add(counter, 1) + blocks;
-                then = __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31);
-                look = ((const four *)(piece + at_most(then, ntile - 1)))[lane & 3];
-            }
-            if (lane / 4 == next) {
-                if (lane % 4 == 3 && (more > 0 || then < ntile)) wait_for_first(counter, look[0], nbefore);
-                ((four *)(rec + (cur ^ 1)))[lane % 4] = look;
-                if (more <= 0 && then >= ntile && lane == 3) rec[cur ^ 1].flags = KL_P_END;
-            }
-            if (more <= 0) soon = twice ? __nvvm_shfl_sync_idx_i32(~0u, later, 0, 31) : -1;
-        }
+        if (first_warp) hand_over(&q, all, nbefore, blocks, more, teams > 1, lane, rec + (cur ^ 1));
         producers_meet();
         cur ^= 1;
     }
@@ -306,12 +366,20 @@ ALWAYS void producer(const kl_piece *piece, int ntile, int nbefore, int *counter
     __asm__ volatile("cp.async.wait_all;" ::: "memory");
 }
 
+/* An output: its address, distance of columns, rows and columns, and flags of its piece. */
+typedef struct output {
+    uint64_t c;
+    int ldc;
+    uint32_t mn, flags;
+} output;
+
 /* The sums of a lane, fragment i, j being acc[i * across + j]; mt x nt of most_m x across are there. */
-ALWAYS void write_tile(double (*acc)[4], const int most_m, const int across, uint64_t where, int ldc,
-                       uint32_t mn, uint32_t flags, int mt, int nt, int row0, int col0)
+ALWAYS void write_tile(double (*acc)[4], const int most_m, const int across, const output o, int mt, int nt,
+                       int row0, int col0)
 {
-    const int m = kl_rows_of(mn), n = kl_cols_of(mn);
-    number *const c = (number *)(uintptr_t)where;
+    const int m = kl_rows_of(o.mn), n = kl_cols_of(o.mn), ldc = o.ldc;
+    const uint32_t flags = o.flags;
+    number *const c = (number *)(uintptr_t)o.c;
     /* no edge in the rows of this thread */
     if ((flags & KL_P_EVEN) && !(flags & KL_P_BETA) && row0 + 16 * mt - 15 < m) {
         number *d = c + row0 + (int64_t)col0 * ldc;
@@ -350,15 +418,6 @@ ALWAYS void write_tile(double (*acc)[4], const int most_m, const int across, uin
                 }
         }
 }
-
-/* The launch, in shared memory: in registers it would slow down what comes before. */
-typedef struct list {
-    const kl_piece *piece;
-    const double *x, *y;
-    int *counter;
-    int ntile, nlone;
-} list;
-_Static_assert(sizeof(list) <= LIST, "the layout of shared memory counts on it");
 
 /* Four values of k, 4 apart, where `is`; else what was there, which nobody uses. */
 ALWAYS void load_four(double *v, const double *p, int64_t next, int is)
@@ -471,8 +530,8 @@ ALWAYS void alone(volatile const list *launch, kl_piece *rec)
             lone_piece(acc, r, &all);
             if (r->flags & KL_P_LAST) {
                 const uint64_t c = kl_where(r->c, r->flags, KL_P_C, all.x, all.y);
-                write_tile(acc, 1, N, c, r->ldc, r->mn, r->flags | (even(c, r->ldc) ? KL_P_EVEN : 0), 1, N,
-                           2 * (lane / 4), 2 * (lane % 4));
+                const output o = {c, r->ldc, r->mn, r->flags | (even(c, r->ldc) ? KL_P_EVEN : 0)};
+                write_tile(acc, 1, N, o, 1, N, 2 * (lane / 4), 2 * (lane % 4));
                 zero_all(acc, N);
             }
             at = r->next;
@@ -498,13 +557,15 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
     const uint32_t ring = shared_address(shared), full = ring + STAGES * STAGE + HEADS * INFO + 2 * 64 + LIST,
                    empty = full + 8 * STAGES;
     ready_barriers(full, empty, solo);
-    if (me() == 0) *launch = (list){piece, x, y, counter, ntile, nlone};
+    const list all = {piece, x, y, counter, ntile, nlone};
+    if (me() == 0) *launch = all;
     kl_block_sync();
     const int warp = me() / 32;
     if (warp >= CONSUMERS) {
         registers(0);
-        if (solo) producer(piece, ntile, nbefore, counter, ring, head, rec, full, empty, x, y, 32);
-        else producer(piece, ntile, nbefore, counter, ring, head, rec, full, empty, x, y, PRODUCERS);
+        const block_room room = {ring, full, empty, head, rec};
+        if (solo) producer(all, nbefore, room, 32);
+        else producer(all, nbefore, room, PRODUCERS);
         return;
     }
     registers(1);
@@ -525,31 +586,29 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
     for (int i = 0; i < MT; i++) UNROLL
     for (int j = 0; j < NT; j++) UNROLL
     for (int e = 0; e < 4; e++) acc[i][j][e] = 0.0;
-    int st = 0;
-    uint32_t ph = 0;
+    place here = {0, 0, full};
     for (int nth = 0;; nth = (nth + 1) % HEADS) {
         volatile info *const h = head + nth;
-        wait(full + 8 * (uint32_t)st, ph);
+        wait(full + 8 * (uint32_t)here.stage, here.phase);
         const uint32_t flags = h->flags;
         if (flags & KL_P_END) break;
-        const int k = h->k, all = (int)(flags & KL_P_ROWS), nt = (int)(flags & KL_P_COLS) >> 4,
-                  mt = wm ? all / 2 : (all + 1) / 2, row0 = wm ? 16 * ((all + 1) / 2) : 0;
+        const int k = h->k, units = (int)(flags & KL_P_ROWS), nt = (int)(flags & KL_P_COLS) >> 4,
+                  mt = wm ? units / 2 : (units + 1) / 2, row0 = wm ? 16 * ((units + 1) / 2) : 0;
         const int ta = (flags & KL_P_TA) != 0, tb = (flags & KL_P_TB) != 0;
         const uint32_t a = ta ? a_turned + (uint32_t)(row0 * DEPTH * 8) : a_plain + (uint32_t)(row0 * 8);
         const uint32_t b = tb ? (ta ? b_turned_apart : b_turned) + (uint32_t)(wn * nt * 64)
                               : (ta ? b_plain_apart : b_plain) + (uint32_t)(wn * nt * 8 * DEPTH * 8);
         /* what is missing at the end of a stage counts as 0 */
         const int n = (k + DEPTH / 2 - 1) / DEPTH, tail = k - n * DEPTH;
-#define STEPS(TA, TB, M, N)                                                                 \
-    case TA * 32 + TB * 16 + M * 4 + N - 5:                                                 \
-        if (N <= NT) steps(acc, a, b, TA, TB, M, N <= NT ? N : 1, n, tail, &st, &ph, full); \
+#define STEPS(TA, TB, M, N)                                                                \
+    case TA * 32 + TB * 16 + M * 4 + N - 5:                                                \
+        if (N <= NT) steps(acc, a, b, (loop){TA, TB, M, N <= NT ? N : 1}, n, tail, &here); \
         break;
 #define ROWS_OF(TA, TB, M) STEPS(TA, TB, M, 1) STEPS(TA, TB, M, 2) STEPS(TA, TB, M, 3) STEPS(TA, TB, M, 4)
 #define SHAPES(TA, TB) ROWS_OF(TA, TB, 1) ROWS_OF(TA, TB, 2) ROWS_OF(TA, TB, 3) ROWS_OF(TA, TB, 4)
         if ((flags & KL_P_ADD) && ta)
-            add(acc, a_added + (uint32_t)(row0 * DEPTH * 8), 1, nt, wn * nt, k, &st, &ph, full);
-        else if (flags & KL_P_ADD)
-            add(acc, a_plain + (uint32_t)(row0 * 8), 0, nt, wn * nt, k, &st, &ph, full);
+            add(acc, a_added + (uint32_t)(row0 * DEPTH * 8), 1, nt, wn * nt, k, &here);
+        else if (flags & KL_P_ADD) add(acc, a_plain + (uint32_t)(row0 * 8), 0, nt, wn * nt, k, &here);
         else switch (mt > 0 ? ta * 32 + tb * 16 + mt * 4 + nt - 5 : -1) {
                 SHAPES(0, 0)
                 SHAPES(0, 1)
@@ -557,9 +616,9 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
                 SHAPES(1, 1)
             default: /* a warp without rows passes the stages on */
                 for (int i = (k + DEPTH - 1) / DEPTH; i > 0;) {
-                    arrive(empty + 8 * (uint32_t)st);
-                    if (++st == STAGES) st = 0, ph ^= 1;
-                    if (--i > 0) wait(full + 8 * (uint32_t)st, ph);
+                    arrive(empty + 8 * (uint32_t)here.stage);
+                    if (++here.stage == STAGES) here.stage = 0, here.phase ^= 1;
+                    if (--i > 0) wait(full + 8 * (uint32_t)here.stage, here.phase);
                 }
             }
 #undef SHAPES
@@ -568,7 +627,8 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
         scale(acc[0], MT * NT, h->factor);
         const uint32_t late = h->flags;
         if (late & KL_P_LAST) {
-            write_tile(acc[0], MT, NT, h->c, h->ldc, h->mn, late, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
+            const output o = {h->c, h->ldc, h->mn, late};
+            write_tile(acc[0], MT, NT, o, mt, nt, row0 + 2 * g, wn * 8 * nt + 2 * t);
             zero_all(acc[0], MT * NT);
         }
         if (late & KL_P_FIRST) { /* each warp by itself */
@@ -580,7 +640,7 @@ ALWAYS void tensor(const kl_piece *piece, int ntile, int nlone, int nbefore, int
         }
     }
     /* in the stage that said END lies no slice */
-    if (LONE) alone(launch, (kl_piece *)(shared + st * STAGE) + me() / 32 * KL_PIECE_BATCH);
+    if (LONE) alone(launch, (kl_piece *)(shared + here.stage * STAGE) + me() / 32 * KL_PIECE_BATCH);
     consumers_meet();
     /* the last block readies them for the next launch */
     if (me() == 0 && kl_add(counter + 1, 1) == (int)__nvvm_read_ptx_sreg_nctaid_x() - 1)

@@ -211,10 +211,18 @@ ALWAYS void scale(double (*acc)[4], const int n, double factor)
     for (int e = 0; e < 4; e++) acc[i][e] *= factor;
 }
 
-/* A slice whose rows (of `width` values, `valid` of them there) are columns of memory: DEPTH rows of LD. */
-ALWAYS void fetch_rows(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p,
-                       const int team, const int width, int LD)
+/* Where a thread reads its part of an operand: from here, lines ld apart, 16 bytes at once where wide; rows
+   that are there are valid. */
+typedef struct operand {
+    const double *from;
+    int ld, wide, valid;
+} operand;
+
+/* A slice whose rows (of `width` values) are columns of memory: DEPTH rows of LD. */
+ALWAYS void fetch_rows(uint32_t to, const operand o, int k, int p, const int team, const int width, int LD)
 {
+    const double *from = o.from;
+    const int ld = o.ld, wide = o.wide, valid = o.valid;
     if (wide) {
         const int chunks = width / 2, across = at_most(chunks, team), each = team / across, row = p / across;
         const int64_t step = (int64_t)each * ld;
@@ -258,9 +266,11 @@ ALWAYS int exchange(int row, const int skip, int apart)
 }
 
 /* A slice whose rows are rows of DEPTH values of k. */
-ALWAYS void fetch_columns(uint32_t to, const double *from, int ld, int wide, int valid, int k, int p,
-                          const int team, const int width, const int skip, int apart)
+ALWAYS void fetch_columns(uint32_t to, const operand o, int k, int p, const int team, const int width,
+                          const int skip, int apart)
 {
+    const double *from = o.from;
+    const int ld = o.ld, wide = o.wide, valid = o.valid;
     if (wide) {
         const int each = team / 8; /* rows of a pass */
         const int c = p % 8, row = p / 8, bytes = at_most(at_least(k - 2 * c, 0), 2) * 8;

@@ -29,8 +29,9 @@ static __global__ void __launch_bounds__(left_threads<PLAIN>, 1)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_left(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, ADDS, memory,
-                 table_at, x, y, partial + blockIdx.x);
+    const kl_kron_room room = {memory, table_at};
+    kl_kron_left(PLAIN ? &only : block + it.block, it, kl_block_size(), PLAIN, ADDS, room, x, y,
+                 partial + blockIdx.x);
 }
 
 template <int PLAIN>
@@ -40,8 +41,7 @@ static __global__ void __launch_bounds__(right_threads<PLAIN>, 1)
 {
     extern __shared__ __align__(128) double memory[];
     const kl_devkron_item it = item[blockIdx.x];
-    kl_kron_right(PLAIN ? &only : block + it.block, it.strip, it.group, kl_block_size(), PLAIN, NULL, memory,
-                  x, y);
+    kl_kron_right(PLAIN ? &only : block + it.block, it, kl_block_size(), PLAIN, NULL, memory, x, y);
 }
 
 /* The same of a product in parts; items from a strip on, whose first left state is that of others.x. */
@@ -55,7 +55,7 @@ static __global__ void __launch_bounds__(beyond_threads, 1)
     kl_kron_others mine = others;
     mine.x += (uint64_t)(it.strip - item[0].strip) * (LANES * LANES);
     mine.partial += blockIdx.x;
-    kl_kron_right(&only, it.strip, it.group, kl_block_size(), PLAIN, &mine, memory, x, y);
+    kl_kron_right(&only, it, kl_block_size(), PLAIN, &mine, memory, x, y);
 }
 
 static __global__ void __launch_bounds__(SUM_TEAM)

@@ -184,15 +184,29 @@ KL_DEV void kl_kron_bits(const kl_devkron_block *b, int64_t tile, int64_t l, int
     }
 }
 
+/* What is known of a list and of its diagonal, constants where they are used: coefficients are 1 or -1; a
+   popcount of 32 bits makes what dl + dr leave; entries are narrow; y is added to, not written. */
+typedef struct kl_kron_left_how {
+    int unit, few, narrow, adds;
+} kl_kron_left_how;
+
+/* Addresses in fast memory: of the group's states, and of what a tile needs once; and the tables of bits. */
+typedef struct kl_kron_left_fast {
+    uint32_t shared, once;
+    const double *table;
+} kl_kron_left_fast;
+
 /* Rows of one group on one tile: four lanes a row, two right states a lane; neighbouring warps have
    neighbouring rows, whose far entries are neighbours too. Words of the next rows are in flight while
    these are worked on, and values of far entries while near ones are. once: what the tile's right states have
-   of the diagonal, in fast memory (bits of each in 32 bits, where few). few: a popcount of 32 bits makes the
-   rest. adds 0: y is written, not added to. Returns the lane's part of x times what it makes of x. */
+   of the diagonal, in fast memory (bits of each in 32 bits, where few). Returns the lane's part of x times
+   what it makes of x. */
 KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_t g0, int n, int team,
-                                int unit, int few, int narrow, int adds, uint32_t shared, uint32_t once,
-                                const double *table, const double *x, double *y)
+                                const kl_kron_left_how how, const kl_kron_left_fast fast, const double *x,
+                                double *y)
 {
+    const int unit = how.unit, few = how.few, narrow = how.narrow, adds = how.adds;
+    const uint32_t shared = fast.shared, once = fast.once;
     enum {
         ROWS = KL_DEVKRON_LEFT_ROWS,
         LANES = KL_KRON_LANES,
@@ -268,7 +282,8 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
             const double d = kl_cached(b->dl + g0 + i);
             diagonal[0] += d, diagonal[1] += d;
         }
-        kl_kron_bits(b, tile, g0 + i, c, m, few, once + LANES * 8 + (few ? lane / 2 : lane), table, diagonal);
+        kl_kron_bits(b, tile, g0 + i, c, m, few, once + LANES * 8 + (few ? lane / 2 : lane), fast.table,
+                     diagonal);
         const kl_pair own = kl_shared_pair(shared + ((uint32_t)i * (LANES * 8) | lane));
         const kl_pair out = {old.a + diagonal[0] * own.a + b->left.scale * sum[0],
                              old.b + diagonal[1] * own.b + b->left.scale * sum[1]};
@@ -279,15 +294,23 @@ KL_DEV double kl_kron_left_rows(const kl_devkron_block *b, int64_t tile, uint32_
     return dot;
 }
 
-/* memory: KL_KRON_HEAD numbers, the group's states and two that hold 0, and from table_at on the tables of
-   bits. plain: as in kl_devkron. *partial: the item's part of x . y. */
-KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group, int team, int plain,
-                         int adds, double *memory, int table_at, const double *x, double *y, double *partial)
+/* Fast memory of a team of `left': KL_KRON_HEAD numbers, the group's states and two that hold 0, and from
+   table_at on the tables of bits. */
+typedef struct kl_kron_room {
+    double *memory;
+    int table_at;
+} kl_kron_room;
+
+/* plain: as in kl_devkron. adds 0: y is written. *partial: the item's part of x . y. */
+KL_DEV void kl_kron_left(const kl_devkron_block *b, const kl_devkron_item it, int team, int plain, int adds,
+                         const kl_kron_room room, const double *x, double *y, double *partial)
 {
     enum { LANES = KL_KRON_LANES };
+    double *const memory = room.memory, *const part = memory + 8, *const once = memory + KL_KRON_ONCE,
+                  *const s = memory + KL_KRON_HEAD, *const table = memory + room.table_at;
     uint64_t *const bar = (uint64_t *)memory;
-    double *const part = memory + 8, *const once = memory + KL_KRON_ONCE, *const s = memory + KL_KRON_HEAD,
-                  *const table = memory + table_at;
+    const int64_t tile = it.strip;
+    const uint32_t group = it.group;
     const int me = kl_in_block();
     const uint32_t g0 = b->left.group[group];
     const int n = (int)(b->left.group[group + 1] - g0);
@@ -308,17 +331,13 @@ KL_DEV void kl_kron_left(const kl_devkron_block *b, int64_t tile, uint32_t group
     if (!plain && !b->even && b->nbit > 0) kl_kron_tables(b, tile, team, table);
     kl_block_sync();
     kl_barrier_wait(bar, 0);
-    const uint32_t shared = kl_shared_address(s);
+    const kl_kron_left_fast fast = {kl_shared_address(s), kl_shared_address(once), table};
+    const kl_kron_left_how bits = {1, 1, plain == 2, adds}, ones = {1, 0, b->left.narrow, adds},
+                           any = {0, 0, b->left.narrow, adds};
     double dot;
-    if (plain)
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 1, plain == 2, adds, shared, kl_shared_address(once),
-                                table, x + at, y + at);
-    else if (b->left.unit)
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 1, 0, b->left.narrow, adds, shared,
-                                kl_shared_address(once), table, x + at, y + at);
-    else
-        dot = kl_kron_left_rows(b, tile, g0, n, team, 0, 0, b->left.narrow, adds, shared,
-                                kl_shared_address(once), table, x + at, y + at);
+    if (plain) dot = kl_kron_left_rows(b, tile, g0, n, team, bits, fast, x + at, y + at);
+    else if (b->left.unit) dot = kl_kron_left_rows(b, tile, g0, n, team, ones, fast, x + at, y + at);
+    else dot = kl_kron_left_rows(b, tile, g0, n, team, any, fast, x + at, y + at);
     dot = kl_lane_sum(dot, 32);
     if (me % 32 == 0) part[me / 32] = dot;
     kl_block_sync();
@@ -469,13 +488,52 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
     }
 }
 
-/* Rows of one group for 8 left states from l0 on. crosses: there may be pairs a (x) b; full: all 8 states are
-   there. beyond: y is added to, and what others say of x holds. Returns the lane's part of x times what it
-   makes of x, where beyond. */
-KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team,
-                                 int unit, int crosses, int narrow, int full, int beyond,
-                                 const kl_kron_others *others, uint32_t shared, const double *x, double *y)
+/* y of a lane's left states, as many as `count', of a right state: as it was, and as it is to be. */
+KL_DEV void kl_kron_right_old(double *old, const double *home, int is, int count)
 {
+    KL_UNROLL
+    for (int i = 0; i < KL_KRON_MINE; i++) {
+        old[i] = 0.0;
+        if (is && i < count) old[i] = kl_once(home + 2 * KL_KRON_LANES * i);
+    }
+}
+
+KL_DEV void kl_kron_right_put(double *home, const double *acc, int count)
+{
+    if (count == KL_KRON_MINE) {
+        KL_UNROLL
+        for (int i = 0; i < KL_KRON_MINE; i++) kl_put_once(home + 2 * KL_KRON_LANES * i, acc[i]);
+    } else {
+        for (int i = 0; i < KL_KRON_MINE; i++)
+            if (i < count) kl_put_once(home + 2 * KL_KRON_LANES * i, acc[i]);
+    }
+}
+
+/* Returns dot + the lane's own x, in fast memory, times acc; then adds what y was. */
+KL_DEV double kl_kron_right_dot(double *acc, const double *old, int count, uint32_t own, double dot)
+{
+    KL_UNROLL
+    for (int i = 0; i < KL_KRON_MINE; i++) {
+        if (i < count) dot += acc[i] * kl_shared_one(own + 2 * KL_KRON_LANES * 8 * (uint32_t)i);
+        acc[i] += old[i];
+    }
+    return dot;
+}
+
+/* As kl_kron_left_how; there may be pairs a (x) b; all 8 left states are there; others not NULL: y is added
+   to, and what they say of x holds. */
+typedef struct kl_kron_right_how {
+    int unit, crosses, narrow, full;
+    const kl_kron_others *others;
+} kl_kron_right_how;
+
+/* Rows of one group for 8 left states from l0 on. Returns the lane's part of x times what it makes of x,
+   where there are others. */
+KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, int64_t l0, int team,
+                                 const kl_kron_right_how how, uint32_t shared, const double *x, double *y)
+{
+    const int unit = how.unit, crosses = how.crosses, narrow = how.narrow, full = how.full,
+              beyond = how.others != 0;
     enum {
         ROWS = KL_DEVKRON_RIGHT_ROWS,
         LANES = KL_KRON_LANES,
@@ -498,7 +556,7 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
     if (t >= ntile) return 0.0;
     way.x = kl_steady(x + b->off + (l0 + odd) * LANES);
     if (beyond) {
-        way.others = *others;
+        way.others = *how.others;
         way.others.x += odd * LANES;
     }
     way.stride = stride;
@@ -513,14 +571,7 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
         kl_cached_four(span + 4 * (t + step < ntile ? t + step : t), next);
         KL_UNROLL
         for (int i = 0; i < MINE; i++) acc[i] = 0.0;
-        if (beyond) {
-            KL_UNROLL
-            for (int i = 0; i < MINE; i++) {
-                old[i] = 0.0;
-                if (to_tile < (uint32_t)b->ntile && (full || i < count))
-                    old[i] = kl_once(home + 2 * LANES * i);
-            }
-        }
+        if (beyond) kl_kron_right_old(old, home, to_tile < (uint32_t)b->ntile, full ? MINE : count);
         if (has_far) {
             way.far = (const char *)b->right.far + ((uint64_t)now[2] * ROWS + row) * (narrow ? 4 : 8);
             way.coef = unit ? 0 : b->right.far_coef + 2 * (uint64_t)now[2] * ROWS + row;
@@ -572,28 +623,17 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
                 kl_kron_pairs(b->cross + k, g0 / ROWS + t, row, l0 + odd, (b->nl + LANES - 1) / LANES * LANES,
                               x, acc);
         if (to_tile >= (uint32_t)b->ntile) continue;
-        if (beyond) {
-            const uint32_t own = at + in_group * (KL_DEVKRON_PITCH * 8) + (uint32_t)lane % 8 * 8;
-            KL_UNROLL
-            for (int i = 0; i < MINE; i++) {
-                if (full || i < count) dot += acc[i] * kl_shared_one(own + 2 * LANES * 8 * (uint32_t)i);
-                acc[i] += old[i];
-            }
-        }
-        if (count == MINE) {
-            KL_UNROLL
-            for (int i = 0; i < MINE; i++) kl_put_once(home + 2 * LANES * i, acc[i]);
-        } else {
-            for (int i = 0; i < MINE; i++)
-                if (i < count) kl_put_once(home + 2 * LANES * i, acc[i]);
-        }
+        if (beyond)
+            dot = kl_kron_right_dot(acc, old, full ? MINE : count,
+                                    at + in_group * (KL_DEVKRON_PITCH * 8) + (uint32_t)lane % 8 * 8, dot);
+        kl_kron_right_put(home, acc, count);
     }
     return dot;
 }
 
 /* memory: KL_KRON_HEAD numbers, the group's tiles of 8 states with 8 left states each, and one that holds 0.
-   plain: as in kl_devkron. others not NULL: beyond, as above. */
-KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t group, int team, int plain,
+   plain: as in kl_devkron; others: as in kl_kron_right_how. */
+KL_DEV void kl_kron_right(const kl_devkron_block *b, const kl_devkron_item it, int team, int plain,
                           const kl_kron_others *others, double *memory, const double *x, double *y)
 {
     enum {
@@ -603,9 +643,9 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     uint64_t *const bar = (uint64_t *)memory;
     double *const s = memory + KL_KRON_HEAD;
     const int me = kl_in_block(), beyond = others != 0;
-    const uint32_t g0 = b->right.group[group];
-    const int n = (int)(b->right.group[group + 1] - g0), ntile = (n + LANES - 1) / LANES;
-    const int64_t l0 = strip * LANES, stride = b->nl * LANES;
+    const uint32_t g0 = b->right.group[it.group];
+    const int n = (int)(b->right.group[it.group + 1] - g0), ntile = (n + LANES - 1) / LANES;
+    const int64_t l0 = (int64_t)it.strip * LANES, stride = b->nl * LANES;
     if (b->right.near != 0 || beyond) { /* by threads: pieces as small as these come slowly as bulk copies */
         if (me == 0) kl_barrier_init(bar, team);
         for (int i = me; i < TILE; i += team) s[ntile * TILE + i] = 0.0;
@@ -619,17 +659,14 @@ KL_DEV void kl_kron_right(const kl_devkron_block *b, int64_t strip, uint32_t gro
     }
     const uint32_t shared = kl_shared_address(s);
     const int full = b->nl - l0 >= LANES;
+    const kl_kron_right_how whole = {1, 0, plain == 2, 1, others}, part_of = {1, 0, plain == 2, 0, others},
+                            ones = {1, !beyond, b->right.narrow, full, others},
+                            any = {0, !beyond, b->right.narrow, full, others};
     double dot;
-    if (plain && full)
-        dot = kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 1, beyond, others, shared, x, y);
-    else if (plain)
-        dot = kl_kron_right_rows(b, g0, n, l0, team, 1, 0, plain == 2, 0, beyond, others, shared, x, y);
-    else if (b->right.unit)
-        dot = kl_kron_right_rows(b, g0, n, l0, team, 1, !beyond, b->right.narrow, full, beyond, others,
-                                 shared, x, y);
-    else
-        dot = kl_kron_right_rows(b, g0, n, l0, team, 0, !beyond, b->right.narrow, full, beyond, others,
-                                 shared, x, y);
+    if (plain && full) dot = kl_kron_right_rows(b, g0, n, l0, team, whole, shared, x, y);
+    else if (plain) dot = kl_kron_right_rows(b, g0, n, l0, team, part_of, shared, x, y);
+    else if (b->right.unit) dot = kl_kron_right_rows(b, g0, n, l0, team, ones, shared, x, y);
+    else dot = kl_kron_right_rows(b, g0, n, l0, team, any, shared, x, y);
     if (!beyond) return;
     double *const part = memory + 8;
     dot = kl_lane_sum(dot, 32);

@@ -9,16 +9,6 @@ local ctext = dofile((arg[0]:match "^(.*/)" or "./") .. "ctext.lua")
 local COLUMNS, STRING = 110, 60
 local FILE, TEST_FILE, FUNCTION, PARAMETERS = 700, 1000, 100, 9
 
--- What still breaks a limit, by file: "lines", "file", or the name of a function (its length, or its
--- parameters): parts of kernels tuned by hand, whose compiled text would change (in tensor.c registers would
--- get other names, in kron_device.h an index would be made otherwise). Nothing is added here; an exception
--- that is not needed any more is a fault.
-local open = {
-    ["offload/tensor.c"] = "producer steps write_tile",
-    ["offload/tensor_parts.h"] = "fetch_columns fetch_rows",
-    ["src/device/kron_device.h"] = "kl_kron_left kl_kron_left_rows kl_kron_right_rows",
-}
-
 -- Lists of arguments that BLAS, LAPACK and cuSOLVER have, too: readers know their order.
 local known = { kl_dgemm = true, kl_dense_svd = true, tile = true, syevd = true }
 
@@ -132,7 +122,7 @@ local function crowded(text)
     return faults
 end
 
--- Faults of one file: key in `open` -> what is wrong.
+-- Faults of one file: its name, or that of a function or a limit -> what is wrong.
 local function faults_of(path)
     local text, faults = read(path), {}
     local lines = lines_of(text)
@@ -180,28 +170,10 @@ end
 
 local tap = dofile((arg[0]:match "^(.*/)" or "./") .. "tap.lua")
 local report = tap.report
-local still = 0
-
-local seen = {}
 for _, path in ipairs(files()) do
-    local faults, found, excused = {}, faults_of(path), {}
-    for key in (open[path] or ""):gmatch "%S+" do excused[key] = true end
-    for key, what in pairs(found) do
-        if excused[key] then still = still + 1 else faults[#faults + 1] = path .. ": " .. what end
-    end
-    for key in pairs(excused) do
-        if not found[key] then
-            faults[#faults + 1] = ("%s: %s keeps its limit now: take it out of this test"):format(path, key)
-        end
-    end
+    local faults = {}
+    for _, what in pairs(faults_of(path)) do faults[#faults + 1] = path .. ": " .. what end
     table.sort(faults)
-    seen[path] = true
-    report(path, faults)
+    tap.report(path, faults)
 end
-local gone = {}
-for path in pairs(open) do
-    if not seen[path] then gone[#gone + 1] = path .. " is no more: take it out of tests/habits/limits.lua" end
-end
-report("the exceptions are files", gone)
-print(("# %d exceptions are left"):format(still))
 tap.finish(2)

@@ -146,8 +146,8 @@ static void right_thread(void *arg)
     double part = 0.0; /* one thread is told */
     kl_kron_others mine = {0};
     if (t->others) mine = *t->others, mine.partial = &part;
-    kl_kron_right(&t->p->block[t->item.block], t->item.strip, t->item.group, RIGHT_TEAM,
-                  t->plain ? t->p->plain_right : 0, t->others ? &mine : NULL, t->memory, t->x, t->y);
+    kl_kron_right(&t->p->block[t->item.block], t->item, RIGHT_TEAM, t->plain ? t->p->plain_right : 0,
+                  t->others ? &mine : NULL, t->memory, t->x, t->y);
     t->sum += part;
 }
 
@@ -155,9 +155,9 @@ static void left_thread(void *arg)
 {
     team *const t = arg;
     double part = 0.0; /* one thread is told */
-    kl_kron_left(&t->p->block[t->item.block], t->item.strip, t->item.group, LEFT_TEAM,
-                 t->plain ? t->p->plain_left : 0, t->adds, t->memory, kl_kron_table_at(t->p), t->x, t->y,
-                 &part);
+    const kl_kron_room room = {t->memory, kl_kron_table_at(t->p)};
+    kl_kron_left(&t->p->block[t->item.block], t->item, LEFT_TEAM, t->plain ? t->p->plain_left : 0, t->adds,
+                 room, t->x, t->y, &part);
     t->sum += part;
 }
 
