@@ -5,6 +5,8 @@
 #include "base/mem.h"
 #include "base/par.h"
 #include "dmrg/channel.h"
+#include "dmrg/opstacks.h"
+#include "dmrg/opsums.h"
 #include "model/wigner.h"
 #include "phase.h"
 #include <string.h>
@@ -41,6 +43,7 @@ kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut,
 {
     kl_status st = KL_OK;
     kl_block *b = NULL;
+    kl_kinds kinds = {0};
     const int n = basis->nsec, nop = mpo->nop[cut];
     KL_TRY(kl_alloc(&b, 1, KL_MEM_BLOCK, err));
     *b = (kl_block){.side = side, .cut = cut, .mpo = mpo, .nop = nop, .ex = ex};
@@ -49,16 +52,19 @@ kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut,
     KL_TRY(kl_alloc(&b->src, (int64_t)nop * n, KL_MEM_BLOCK, err));
     KL_TRY(kl_alloc(&b->off, (int64_t)nop * n, KL_MEM_BLOCK, err));
     connect(mpo, side, cut, basis, b->dst, b->src);
-    for (int k = 0; k < nop; k++)
-        for (int i = 0; i < n; i++) {
-            const int j = b->dst[k * n + i];
-            b->off[k * n + i] = -1;
-            if (j < 0 || kl_block_identity(b, k)) continue;
-            b->off[k * n + i] = b->ndata;
-            b->ndata += even((int64_t)basis->dim[j] * basis->dim[i]);
-        }
+    KL_TRY(kl_kinds_create(mpo, side == KL_LEFT, cut, &kinds, err));
+    for (int64_t k = 0; k < (int64_t)nop * n; k++) b->off[k] = -1;
+    for (int g = 0; g < kinds.n; g++)
+        for (int i = 0; i < n; i++)
+            for (int k = kinds.first[g]; k < kinds.first[g + 1]; k++) {
+                const int64_t at = (int64_t)kinds.order[k] * n + i;
+                if (b->dst[at] < 0) continue;
+                b->off[at] = b->ndata;
+                b->ndata += even((int64_t)basis->dim[b->dst[at]] * basis->dim[i]);
+            }
     KL_TRY(kl_exec_alloc_operators(ex, b->ndata, &b->data, err));
 out:
+    kl_kinds_clear(&kinds);
     if (st != KL_OK) kl_block_destroy(&b);
     *out = b;
     return st;
@@ -86,6 +92,12 @@ void kl_block_destroy(kl_block **pb)
     kl_free(pb);
 }
 
+/* While parts are made: where one that is packed lies, in the pack itself or in its operator's own. */
+enum {
+    IN_PACK = 1,
+    OWN_PACK = 2,
+};
+
 /* What one thread makes of one operator: its parts, and the sums among them, whose pack begins at 0. */
 typedef struct made {
     kl_part *part;
@@ -98,7 +110,7 @@ typedef struct made {
 
 typedef struct making {
     kl_bigop *g;
-    const kl_grow_list *list;
+    const kl_opstacks *stacks; /* NULL, or sums of many operators at once, the beginning of the pack */
     const int *odd; /* of the states of the site, or of the sectors of the left block */
     int64_t *first; /* as in kl_bigop, but from the operator's first part on */
     made *op; /* [nop] */
@@ -189,7 +201,7 @@ static kl_status collect_parts(const making *x, kl_part **part, int64_t *npart, 
 {
     kl_status st = KL_OK;
     const int n = x->g->enlarged->basis.nsec;
-    int64_t total = 0, npack = 0;
+    int64_t total = 0, npack = x->stacks ? x->stacks->npack : 0;
     for (int b = 0; b < x->g->nop; b++) {
         if (x->op[b].st != KL_OK) {
             if (err) *err = x->op[b].err;
@@ -203,8 +215,9 @@ static kl_status collect_parts(const making *x, kl_part **part, int64_t *npart, 
         made *const own = &x->op[b];
         for (int c = 0; c < n; c++) x->first[(int64_t)b * n + c] += total;
         for (int64_t i = 0; i < own->npart; i++) {
-            (*part)[total + i] = own->part[i];
-            if (own->npack > 0 && own->part[i].packed) (*part)[total + i].off += npack;
+            kl_part *const to = &(*part)[total + i];
+            *to = own->part[i];
+            if (to->packed == OWN_PACK) to->off += npack, to->packed = IN_PACK;
         }
         total += own->npart;
         npack += own->npack;
@@ -256,7 +269,7 @@ static kl_status repack_operator(const making *x, int b, int64_t most, int64_t *
                                                 .col = unit == PLACES ? one->col : 0,
                                                 .ncol = cols,
                                                 .ld = rows,
-                                                .packed = 1,
+                                                .packed = OWN_PACK,
                                                 .off = own->npack,
                                                 .coef = 1};
             own->npack += even((int64_t)rows * cols);
@@ -283,16 +296,17 @@ static void repack_task(void *self, int64_t b, int thread)
     kl_free(&list);
 }
 
-/* Replaces parts by sums of them in a new pack. */
-static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
+/* Replaces parts by sums of them in a new pack, behind those of stacks, if there are any. */
+static kl_status repack(kl_bigop *g, repack_unit unit, const kl_opstacks *stacks, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = g->block->ex;
+    const int64_t nw = stacks ? stacks->sums->nw : 0;
     kl_batch batch;
     kl_part *part = NULL;
-    int64_t npart = 0, npack = 0, nrec = 0;
-    kl_dptr pack = {0};
-    making x = {.g = g, .whole = unit == WHOLE};
+    int64_t npart = 0, npack = 0, nrec = stacks ? stacks->batch.nrec : 0;
+    kl_dptr pack = {0}, w = {0};
+    making x = {.g = g, .stacks = stacks, .whole = unit == WHOLE};
     kl_batch_init(&batch);
     KL_TRY(kl_alloc(&x.first, (int64_t)g->nop * g->enlarged->basis.nsec + 1, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&x.op, g->nop, KL_MEM_RECORD, err));
@@ -303,6 +317,10 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
     const int64_t bytes = 2 * (g->npart + npart) * (int64_t)sizeof *part + 2 * nrec * (int64_t)sizeof(kl_rec);
     if (bytes > g->list_bytes) g->list_bytes = bytes;
     KL_TRY(kl_batch_reserve(&batch, nrec, err));
+    if (stacks) {
+        KL_TRY(kl_batch_join(&batch, &stacks->batch, 0, err));
+        npack = stacks->npack;
+    }
     for (int b = 0; b < g->nop; b++) {
         KL_TRY(kl_batch_join(&batch, &x.op[b].batch, npack, err));
         npack += x.op[b].npack;
@@ -310,6 +328,11 @@ static kl_status repack(kl_bigop *g, repack_unit unit, kl_err *err)
     }
     batch.zero = 1;
     kl_bigop_bases(g, &batch);
+    if (nw) {
+        KL_TRY(ex->vt.alloc(ex, nw, &w, err));
+        KL_TRY(ex->vt.upload(ex, w, stacks->sums->w, nw, err));
+        batch.base[kl_opstacks_w(g)] = w;
+    }
     if (npack) {
         KL_TRY(kl_exec_alloc_operators(ex, npack, &pack, err));
         KL_TRY(kl_batch_run(&batch, ex, g->block->data, pack, err));
@@ -324,10 +347,44 @@ out:
     clear_made(&x);
     kl_free(&x.op);
     kl_batch_clear(&batch);
+    ex->vt.release(ex, &w);
     ex->vt.release(ex, &pack);
     kl_free(&part);
     kl_free(&x.first);
     return st;
+}
+
+/* The part of operator b from sector c that a growth record makes by an element of its site operator. */
+static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *rest, int64_t from, kl_err *err)
+{
+    const kl_bigop *const g = x->g;
+    const kl_block *const block = g->block;
+    const kl_enlarged *const e = g->enlarged;
+    const kl_mpo *const m = block->mpo;
+    const int right = block->side == KL_RIGHT, nb = block->basis.nsec, d = e->d;
+    const int spin = kl_model_spin(m->model), to = g->dst[b * e->basis.nsec + c];
+    const kl_grow *const w = &m->grow[rest->grow];
+    const kl_cut_op *const in = &m->op[block->cut][w->in];
+    const kl_site_op *const o = &e->site->op[w->op];
+    const int identity = kl_block_identity(block, w->in);
+    const int s = o->elem[rest->elem].col, t = o->elem[rest->elem].row;
+    const int i = e->part_sec[c * d + s];
+    if (i < 0) return KL_OK;
+    const int j = identity ? i : w->dag ? block->src[w->in * nb + i] : block->dst[w->in * nb + i];
+    if (j < 0 || e->home[j * d + t] != to) return KL_OK;
+    const int sign = right ? kl_phase_record(in->odd, x->odd[s]) : kl_phase_record(o->odd, x->odd[i]);
+    const kl_junction at = {block, e, g->cut, b, w, o, {i, j}, {s, t}, {c, to}};
+    const double factor = spin < 0 ? 1.0 : kl_channel_factor(&at);
+    if (factor == 0) return KL_OK;
+    const kl_part one = {.row = e->part_off[to * d + t],
+                         .nrow = block->basis.dim[j],
+                         .col = e->part_off[c * d + s],
+                         .ncol = block->basis.dim[i],
+                         .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j],
+                         .dag = (uint8_t)w->dag,
+                         .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
+                         .coef = w->coef * o->elem[rest->elem].value * sign * factor};
+    return add_part(&x->op[b], from, one, err);
 }
 
 /* The parts of operator b from sector c. */
@@ -335,39 +392,16 @@ static kl_status make_sector(const making *x, int b, int c, kl_err *err)
 {
     kl_status st = KL_OK;
     made *const own = &x->op[b];
-    const kl_bigop *const g = x->g;
-    const kl_block *const block = g->block;
-    const kl_enlarged *const e = g->enlarged;
-    const kl_mpo *const m = block->mpo;
-    const int right = block->side == KL_RIGHT, n = e->basis.nsec, nb = block->basis.nsec, d = e->d;
-    const int spin = kl_model_spin(m->model), to = g->dst[b * n + c];
+    const kl_opsums *const sums = x->stacks->sums;
+    const int n = x->g->enlarged->basis.nsec;
     const int64_t from = own->npart;
-    if (to < 0) return KL_OK;
-    for (int64_t r = x->list[b].first; r < x->list[b].first + x->list[b].n; r++) {
-        const kl_grow *const w = &m->grow[r];
-        const kl_cut_op *const in = &m->op[block->cut][w->in];
-        const kl_site_op *const o = &e->site->op[w->op];
-        const int identity = kl_block_identity(block, w->in);
-        for (int k = 0; k < o->nelem; k++) {
-            const int s = o->elem[k].col, t = o->elem[k].row;
-            const int i = e->part_sec[c * d + s];
-            if (i < 0) continue;
-            const int j = identity ? i : w->dag ? block->src[w->in * nb + i] : block->dst[w->in * nb + i];
-            if (j < 0 || e->home[j * d + t] != to) continue;
-            const int sign = right ? kl_phase_record(in->odd, x->odd[s]) : kl_phase_record(o->odd, x->odd[i]);
-            const kl_junction at = {block, e, g->cut, b, w, o, {i, j}, {s, t}, {c, to}};
-            const double factor = spin < 0 ? 1.0 : kl_channel_factor(&at);
-            if (factor == 0) continue;
-            const kl_part one = {.row = e->part_off[to * d + t],
-                                 .nrow = block->basis.dim[j],
-                                 .col = e->part_off[c * d + s],
-                                 .ncol = block->basis.dim[i],
-                                 .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j],
-                                 .dag = (uint8_t)w->dag,
-                                 .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
-                                 .coef = w->coef * o->elem[k].value * sign * factor};
-            KL_TRY(add_part(own, from, one, err));
-        }
+    if (x->g->dst[b * n + c] < 0) return KL_OK;
+    for (int64_t r = sums->first_rest[b]; r < sums->first_rest[b + 1]; r++)
+        KL_TRY(make_part(x, b, c, &sums->rest[r], from, err));
+    for (int64_t k = sums->first_of[b]; k < sums->first_of[b + 1]; k++) {
+        const int place = sums->place_of[k];
+        if (x->stacks->at[(int64_t)place * n + c] < 0) continue;
+        KL_TRY(add_part(own, from, kl_opstacks_part(x->g, x->stacks, place, c, sums->out_of[k]), err));
     }
 out:
     return st;
@@ -389,6 +423,7 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
 {
     kl_status st = KL_OK;
     kl_bigop *g = NULL;
+    kl_opstacks stacks = {0};
     int *odd = NULL;
     making x = {0};
     const kl_mpo *const m = block->mpo;
@@ -404,14 +439,16 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     for (int k = 0; k < (right ? d : nb); k++)
         odd[k] =
             kl_qn_odd(m->model, right ? kl_qn_of(m->model, e->site->state_charge[k]) : block->basis.q[k]);
-    x = (making){.g = g, .list = right ? m->right[pos] : m->left[pos], .odd = odd, .first = g->first};
+    KL_TRY(kl_opstacks_create(g, pos, odd, &stacks, err));
+    x = (making){.g = g, .stacks = &stacks, .odd = odd, .first = g->first};
     KL_TRY(kl_alloc(&x.op, g->nop, KL_MEM_RECORD, err));
     kl_par_for(threads_for(g), g->nop, make_task, &x);
     KL_TRY(collect_parts(&x, &g->part, &g->npart, err));
     g->cap_part = g->npart;
-    KL_TRY(repack(g, PLACES, err));
+    KL_TRY(repack(g, PLACES, &stacks, err));
 out:
     if (x.g) clear_made(&x);
+    kl_opstacks_clear(&stacks);
     kl_free(&x.op);
     kl_free(&odd);
     if (st != KL_OK) kl_bigop_destroy(&g);
@@ -437,7 +474,7 @@ int64_t kl_bigop_dense_doubles(const kl_bigop *g)
     return sum;
 }
 
-kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) { return repack(g, WHOLE, err); }
+kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) { return repack(g, WHOLE, NULL, err); }
 
 void kl_bigop_bases(const kl_bigop *g, kl_batch *b)
 {

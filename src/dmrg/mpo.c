@@ -13,6 +13,7 @@
 #include "dmrg/mpo.h"
 #include "base/mem.h"
 #include "dmrg/channel.h"
+#include "dmrg/opsums.h"
 #include "phase.h"
 #include <stdlib.h>
 #include <string.h>
@@ -578,6 +579,12 @@ kl_status kl_mpo_create(const kl_terms *t, kl_mpo **out, kl_err *err)
     for (int k = 0; k <= t->nsite; k++)
         if (m->nop[k] > m->nop_max) m->nop_max = m->nop[k];
     if (kl_model_spin(m->model) >= 0) KL_TRY(kl_channels_make(m, err));
+    KL_TRY(kl_alloc(&m->left_sums, t->nsite, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&m->right_sums, t->nsite, KL_MEM_RECORD, err));
+    for (int p = 0; p < t->nsite; p++) {
+        KL_TRY(kl_opsums_create(m, 1, p, &m->left_sums[p], err));
+        KL_TRY(kl_opsums_create(m, 0, p, &m->right_sums[p], err));
+    }
 out:
     graph_clear(&g);
     kl_free(&b.node);
@@ -597,6 +604,10 @@ void kl_mpo_destroy(kl_mpo **pm)
     for (int p = 0; m->op && p <= m->nsite; p++) kl_free(&m->op[p]);
     for (int p = 0; m->left && p < m->nsite; p++) kl_free(&m->left[p]);
     for (int p = 0; m->right && p < m->nsite; p++) kl_free(&m->right[p]);
+    for (int p = 0; m->left_sums && p < m->nsite; p++) kl_opsums_clear(&m->left_sums[p]);
+    for (int p = 0; m->right_sums && p < m->nsite; p++) kl_opsums_clear(&m->right_sums[p]);
+    kl_free(&m->left_sums);
+    kl_free(&m->right_sums);
     kl_free(&m->type);
     kl_free(&m->nop);
     kl_free(&m->op);

@@ -48,6 +48,8 @@ typedef struct kl_mpo {
     int64_t ngrow;
     kl_grow *grow;
     int nop_max;
+    /* [nsite] of each: the same records, those that are many together: opsums.h */
+    struct kl_opsums *left_sums, *right_sums;
 } kl_mpo;
 
 /* t is borrowed. ENOMEM is the only failure: the terms were checked. */

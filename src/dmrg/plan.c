@@ -27,6 +27,12 @@ static void dry_release(kl_exec *ex, kl_dptr *p)
     p->addr = 0;
 }
 
+static kl_status dry_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
+{
+    (void)ex, (void)dst, (void)src, (void)n, (void)err;
+    return KL_OK;
+}
+
 static kl_status dry_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     (void)ex, (void)b, (void)err;
@@ -485,6 +491,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     kl_batch_init(&mid.batch);
     dry.vt.alloc = dry_alloc;
     dry.vt.release = dry_release;
+    dry.vt.upload = dry_upload;
     dry.vt.batch_prepare = dry_prepare;
     dry.vt.batch_apply = dry_apply;
     dry.vt.batch_release = dry_batch_release;

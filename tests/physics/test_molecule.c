@@ -7,6 +7,7 @@
 #include "chem/molecule.h"
 #include "ci/ci.h"
 #include "ci/cioperator.h"
+#include "dmrg/opsums.h"
 #include "dmrg/tensors.h"
 #include "kl_test.h"
 
@@ -542,6 +543,131 @@ static void test_elements(void **state)
     compare_elements("oh-uhf-sto3g.fcidump", 0);
 }
 
+/* What a growth record and an element of its site operator add to a grown operator. */
+typedef struct growth {
+    int s, t, in, dag; /* in: -1, the identity */
+    double coef;
+} growth;
+
+static int by_growth(const void *pa, const void *pb)
+{
+    const growth *const a = pa, *const b = pb;
+    const int order[4] = {a->s - b->s, a->t - b->t, a->in - b->in, a->dag - b->dag};
+    for (int i = 0; i < 4; i++)
+        if (order[i] != 0) return order[i];
+    return 0;
+}
+
+/* Sorted, those alike summed, zeros left out. */
+static int merge(growth *list, int n)
+{
+    int out = 0;
+    qsort(list, (size_t)n, sizeof *list, by_growth);
+    for (int i = 0; i < n; i++)
+        if (out > 0 && by_growth(&list[out - 1], &list[i]) == 0) list[out - 1].coef += list[i].coef;
+        else {
+            if (out > 0 && fabs(list[out - 1].coef) < 1e-14) out--;
+            list[out++] = list[i];
+        }
+    return out > 0 && fabs(list[out - 1].coef) < 1e-14 ? out - 1 : out;
+}
+
+enum { GROWTHS = 1 << 16 };
+
+static int identity_of(const kl_mpo *m, int left, int cut, int b)
+{
+    return left ? m->op[cut][b].left_identity : m->op[cut][b].right_identity;
+}
+
+static growth growth_of(const kl_mpo *m, int left, int pos, const kl_grow *w, int elem)
+{
+    const kl_elem *const e = &m->type[pos]->op[w->op].elem[elem];
+    const int in = identity_of(m, left, left ? pos : pos + 1, w->in) ? -1 : w->in;
+    return (growth){e->col, e->row, in, in < 0 ? 0 : w->dag, w->coef * e->value};
+}
+
+static int growths_of_records(const kl_mpo *m, int left, int pos, int b, growth *list)
+{
+    const kl_grow_list *const records = &(left ? m->left[pos] : m->right[pos])[b];
+    int n = 0;
+    for (int64_t r = records->first; r < records->first + records->n; r++)
+        for (int k = 0; k < m->type[pos]->op[m->grow[r].op].nelem; k++)
+            list[n++] = growth_of(m, left, pos, &m->grow[r], k);
+    return merge(list, n);
+}
+
+static int growths_of_sums(const kl_mpo *m, const kl_opsums *s, int left, int pos, int b, growth *list)
+{
+    kl_err err;
+    kl_kinds kinds;
+    int n = 0;
+    expect_ok(kl_kinds_create(m, left, left ? pos : pos + 1, &kinds, &err), err);
+    for (int64_t r = s->first_rest[b]; r < s->first_rest[b + 1]; r++)
+        list[n++] = growth_of(m, left, pos, &m->grow[s->rest[r].grow], s->rest[r].elem);
+    for (int64_t k = s->first_of[b]; k < s->first_of[b + 1]; k++) {
+        const kl_sum_place *const p = &s->place[s->place_of[k]];
+        const int own = s->out_of[k];
+        expect_eq(s->out[p->out + own], b);
+        for (int64_t i = p->one; i < p->one + p->none; i++)
+            if (s->one[i].out == own) list[n++] = (growth){p->s, p->t, -1, 0, s->one[i].coef};
+        for (int64_t i = p->term; i < p->term + p->nterm; i++) {
+            const kl_sum_term *const t = &s->term[i];
+            int at = 0;
+            while (kinds.order[at] != t->in) at++;
+            for (int j = 0; j < t->nin; j++)
+                list[n++] =
+                    (growth){p->s, p->t, kinds.order[at + j], t->dag, s->w[t->w + j + (int64_t)own * t->nin]};
+        }
+    }
+    kl_kinds_clear(&kinds);
+    return merge(list, n);
+}
+
+/* Places and what is left are all growth records, and most of these are in places. */
+static void check_sums(const kl_terms *terms, double least)
+{
+    kl_err err;
+    kl_mpo *m = NULL;
+    growth *const have = malloc(2 * GROWTHS * sizeof *have), *const want = have + GROWTHS;
+    int64_t rest = 0, all = 0;
+    expect_ok(kl_mpo_create(terms, &m, &err), err);
+    for (int side = 0; side < 2; side++)
+        for (int pos = 0; pos < m->nsite; pos++) {
+            const kl_opsums *const s = side ? &m->left_sums[pos] : &m->right_sums[pos];
+            const int nop = m->nop[side ? pos + 1 : pos];
+            for (int b = 0; b < nop; b++) {
+                const int n = growths_of_records(m, side, pos, b, want);
+                assert_int_equal(growths_of_sums(m, s, side, pos, b, have), n);
+                for (int i = 0; i < n; i++) {
+                    expect_true(by_growth(&have[i], &want[i]) == 0);
+                    expect_near(have[i].coef, want[i].coef, 1e-13);
+                }
+                all += n;
+            }
+            rest += s->first_rest[nop];
+        }
+    expect_true((double)rest <= (1 - least) * (double)all);
+    kl_mpo_destroy(&m);
+    free(have);
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    kl_fcidump *f = load("n2-sto3g.fcidump");
+    for (int spin = 0; spin < 2; spin++) {
+        kl_molecule *m = molecule_of(f, "fiedler", 0, spin);
+        check_sums(m->terms, 0.3);
+        kl_molecule_destroy(&m);
+    }
+    kl_fcidump_destroy(&f);
+    f = load("oh-uhf-sto3g.fcidump");
+    kl_molecule *m = molecule(f, "canonical", 0);
+    check_sums(m->terms, 0);
+    kl_molecule_destroy(&m);
+    kl_fcidump_destroy(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,6 +675,7 @@ int main(void)
         cmocka_unit_test(test_spin_starts),   cmocka_unit_test(test_random),
         cmocka_unit_test(test_starts),        cmocka_unit_test(test_threshold),
         cmocka_unit_test(test_closed_shells), cmocka_unit_test(test_order_by_irreps),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_elements)};
+        cmocka_unit_test(test_refused),       cmocka_unit_test(test_elements),
+        cmocka_unit_test(test_sums)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }
