@@ -7,6 +7,7 @@
 
 #include "base/isa.h"
 #include "base/mem.h"
+#include "base/par.h"
 #include "cli/lastwords.h"
 #include "cli/rankratescli.h"
 #include "cli/report.h"
@@ -53,6 +54,28 @@ out:
     return st;
 }
 
+int kl_rankscli_bound(int64_t threads, int cores, int most, char *text, size_t n)
+{
+    if (threads > cores)
+        snprintf(text, n, "--threads %lld: the launcher has bound this rank to %d core%s", (long long)threads,
+                 cores, cores > 1 ? "s" : "");
+    else if (threads == 0 && most > cores)
+        snprintf(text, n, "the launcher has bound each rank to %d core%s, and there are %d for each", cores,
+                 cores > 1 ? "s" : "", most);
+    else return 0;
+    const size_t used = strlen(text);
+    snprintf(text + used, n - used, "; mpirun --bind-to none lets it have them");
+    return 1;
+}
+
+/* Threads that share a core take longer than one. */
+static void tell_binding(const kl_options *o)
+{
+    char text[240];
+    if (comm->rank == 0 && kl_rankscli_bound(o->threads, kl_par_cpus(), comm->most_cores, text, sizeof text))
+        kl_report_note(text);
+}
+
 kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -93,6 +116,7 @@ kl_status kl_rankscli_agree(const kl_options *o, int *idle, kl_err *err)
                          "kronlat %s is done by one process, and %d were started; dmrg, ed and ci are shared",
                          kl_command_name(o->command), comm->size);
     }
+    if (st == KL_OK && !*idle) tell_binding(o);
 out:
     kl_free(&lines);
     return st;

@@ -148,6 +148,16 @@ static uint64_t cores_hash(void)
     return h;
 }
 
+/* Open MPI's launcher may use all cores that a run has on this machine, and binds ranks to some of them:
+   where there are two, to one each. */
+static int most_cores(const kl_comm *c)
+{
+    cpu_set_t set;
+    const char *const variable = kl_comm_launched().variable;
+    if (!variable || strncmp(variable, "OMPI_", 5) != 0) return 0;
+    return sched_getaffinity(getppid(), sizeof set, &set) == 0 ? CPU_COUNT(&set) / c->nlocal : 0;
+}
+
 /* Who is where: machines are counted, the ranks of this one looked after. */
 static kl_status meet(kl_comm *c, kl_err *err)
 {
@@ -165,6 +175,7 @@ static kl_status meet(kl_comm *c, kl_err *err)
         c->sharing += all[r].host == mine.host && all[r].cores == mine.cores;
         process[r] = all[r].host == mine.host ? all[r].process : 0;
     }
+    c->most_cores = most_cores(c);
     KL_TRY(kl_comm_watch_begin(c->rank, c->size, process, of(c)->end, &of(c)->watch, err));
 out:
     kl_free(&all);

@@ -13,6 +13,7 @@ struct kl_comm {
     int local, nlocal; /* among the ranks of this machine */
     int nhost;         /* machines */
     int sharing;       /* ranks of this machine, this one too, that may use the same cores */
+    int most_cores;    /* that each of them could have; 0: not known */
     char library[160]; /* which MPI */
     int most_busy;     /* ranks that had a part of the list that was divided among most; 0: none was */
     void *self;

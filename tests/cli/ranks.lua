@@ -152,6 +152,9 @@ shell "chmod +x other"
 told("different versions",
     ("export KRONLAT_MPI=%s; %s1 $K ed ising --sites 6 : -n 1 ./other ed ising --sites 6"):format(
         kit.quote(kit.program:match "^(.*/)" .. "libkronlat-mpi.so"), launch), "rank 1 has version=9%.9%.9")
+local _, _, bound = shell(launch .. "2 --bind-to core $K ed ising --sites 6 --charge parity=0 --threads 64 -o none")
+ok(bound:find "note: %-%-threads 64: the launcher has bound this rank to %d+ cores?;" and
+    #lines(bound) == 1, "a rank with fewer cores than threads is told once", bound)
 local cache = ("export KRONLAT_CACHE=%s; "):format(kit.quote(kit.at "cache"))
 local status, text, err = shell(cache .. launch .. "2 $K devices --json")
 local between = status == 0 and json(text).between_ranks
