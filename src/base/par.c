@@ -23,6 +23,7 @@
 
 enum {
     MAX_THREADS = 1024,
+    JOB = 2 * MAX_THREADS, /* from one job to the next, and all digits of a number of threads */
     /* looks before a thread offers its processor to others: about what waking it would cost */
     SPINS = 1000,
     /* how long it goes on offering it before it sleeps: jobs of one solver come closer together */
@@ -37,9 +38,12 @@ typedef struct part {
 
 static struct pool {
     atomic_flag busy;  /* a caller has a job here */
-    _Atomic int gate;  /* workers inside; CLOSED: no more may come */
-    _Atomic int round; /* counts jobs: workers sleep on it */
-    _Atomic int nasleep;
+    _Atomic unsigned gate; /* workers inside; CLOSED: no more may come */
+    /* counts jobs, each with its number of threads in the last digits: workers sleep on it, and those that a
+       job has nothing for stay away from the gate */
+    _Atomic unsigned round;
+    _Atomic int nasleep; /* workers that have to be woken */
+    _Atomic int caller_asleep;
     int nworker; /* threads made so far; the caller is thread 0 */
     _Atomic int spins;
     kl_par_fn *fn; /* the job, written while the gate is closed and nobody is inside */
@@ -69,10 +73,10 @@ static int64_t microseconds(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-/* Back when *word is another than `old`, or at any time. Where processors are free, a thread that sleeps too
-   soon makes all others wait for its waking; where they are not, one that looks on takes time from those that
-   work. An offer of the processor tells which it is. */
-static void wait_while(_Atomic int *word, int old, int spins)
+/* Back when *word is another than `old`, or at any time; *nasleep counts who sleeps. Where processors are
+   free, a thread that sleeps too soon makes all others wait for its waking; where they are not, one that
+   looks on takes time from those that work. An offer of the processor tells which it is. */
+static void wait_while(_Atomic unsigned *word, unsigned old, int spins, _Atomic int *nasleep)
 {
     for (int i = 0; i < spins; i++) {
         if (*word != old) return;
@@ -88,10 +92,16 @@ static void wait_while(_Atomic int *word, int old, int spins)
         }
         if (*word != old) return;
     }
+    /* who changes *word after this sees a sleeper, and before it there is no sleep */
+    ++*nasleep;
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    --*nasleep;
 }
 
-static void wake(_Atomic int *word) { syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0); }
+static void wake(_Atomic unsigned *word, const _Atomic int *nasleep)
+{
+    if (*nasleep > 0) syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
 
 /* The next task for a thread, of its own part first; -1: all are taken. */
 static int64_t take(int thread)
@@ -115,7 +125,7 @@ static void work(int thread)
 
 static int enter(void)
 {
-    int seen = pool.gate;
+    unsigned seen = pool.gate;
     while (!(seen & CLOSED))
         if (atomic_compare_exchange_weak(&pool.gate, &seen, seen + 1)) return 1;
     return 0;
@@ -124,15 +134,13 @@ static int enter(void)
 static void *worker(void *number)
 {
     const int thread = (int)(intptr_t)number;
-    int round = 0;
+    unsigned round = 0;
     for (;;) {
-        pool.nasleep++;
-        while (pool.round == round) wait_while(&pool.round, round, pool.spins);
-        pool.nasleep--;
+        while (pool.round == round) wait_while(&pool.round, round, pool.spins, &pool.nasleep);
         round = pool.round;
-        if (!enter()) continue;
-        if (thread < pool.nthread) work(thread);
-        if (--pool.gate == CLOSED) wake(&pool.gate);
+        if (thread >= (int)(round % JOB) || !enter()) continue;
+        if (thread < pool.nthread) work(thread); /* of this job, or of one behind it */
+        if (--pool.gate == CLOSED) wake(&pool.gate, &pool.caller_asleep);
     }
     return NULL;
 }
@@ -172,12 +180,12 @@ static void run(int nthread, int npart, int64_t ntask, kl_par_fn *fn, void *self
     pool.npart = npart < nthread ? npart : nthread;
     for (int p = 0; p < pool.npart; p++) pool.part[p].next = ntask * p / pool.npart;
     pool.gate = 0; /* 1. */
-    pool.round++;  /* 2. */
-    if (pool.nasleep > 0) wake(&pool.round);
-    work(0);                        /* 3. */
-    int seen = pool.gate |= CLOSED; /* 4. */
+    pool.round = pool.round / JOB * JOB + JOB + (unsigned)nthread; /* 2. */
+    wake(&pool.round, &pool.nasleep);
+    work(0); /* 3. */
+    unsigned seen = pool.gate |= CLOSED; /* 4. */
     while (seen != CLOSED) {
-        wait_while(&pool.gate, seen, pool.spins);
+        wait_while(&pool.gate, seen, pool.spins, &pool.caller_asleep);
         seen = pool.gate;
     }
     atomic_flag_clear(&pool.busy);

@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum {
-    PARALLEL = 50000, /* doubles below which threads cost more than they bring */
+    PARALLEL = 50000, /* doubles read and written below which threads cost more than they bring */
     PIECE = 1024, /* rows worked on at a time: x and y stay in the first cache while V streams by */
     MAX_CHUNK = 256, /* parts of a sum */
     MIN_CHUNK_ROWS = 4 * PIECE,
@@ -114,9 +114,10 @@ static int chunks(int64_t n, int64_t *rows)
     return (int)((n + size - 1) / size);
 }
 
-static int threads_for(const kl_exec *ex, int64_t n)
+/* Of a loop over n rows of so many vectors. */
+static int threads_for(const kl_exec *ex, int64_t n, int nvec)
 {
-    return n < PARALLEL || kl_par_is_inside() ? 1 : ex->nthread;
+    return n * nvec < PARALLEL || kl_par_is_inside() ? 1 : ex->nthread;
 }
 
 /* A loop over vectors: rows [from, to) are chunk number `chunk`. */
@@ -136,12 +137,12 @@ static void chunk_task(void *self, int64_t chunk, int thread)
     j->fn(j->self, (int)chunk, from, from + j->rows < j->n ? from + j->rows : j->n);
 }
 
-/* Returns how many chunks there are. */
-static int for_chunks(const kl_exec *ex, int64_t n, chunk_fn *fn, const void *self)
+/* nvec: vectors that are read or written. Returns how many chunks there are. */
+static int for_chunks(const kl_exec *ex, int64_t n, int nvec, chunk_fn *fn, const void *self)
 {
     chunk_job job = {fn, self, n, 0};
     const int nchunk = chunks(n, &job.rows);
-    kl_par_split(threads_for(ex, n), nchunk, chunk_task, &job);
+    kl_par_split(threads_for(ex, n, nvec), nchunk, chunk_task, &job);
     return nchunk;
 }
 
@@ -202,7 +203,7 @@ static void copy_chunk(const void *self, int chunk, int64_t from, int64_t to)
 
 static void host_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst)
 {
-    for_chunks(ex, n, copy_chunk, &(operands){.x = at(src), .y = at(dst)});
+    for_chunks(ex, n, 2, copy_chunk, &(operands){.x = at(src), .y = at(dst)});
 }
 
 static void fill_chunk(const void *self, int chunk, int64_t from, int64_t to)
@@ -214,7 +215,7 @@ static void fill_chunk(const void *self, int chunk, int64_t from, int64_t to)
 
 static void host_fill(kl_exec *ex, int64_t n, double a, kl_dptr yp)
 {
-    for_chunks(ex, n, fill_chunk, &(operands){.a = a, .y = at(yp)});
+    for_chunks(ex, n, 1, fill_chunk, &(operands){.a = a, .y = at(yp)});
 }
 
 static void axpby_chunk(const void *self, int chunk, int64_t from, int64_t to)
@@ -228,7 +229,7 @@ static void axpby_chunk(const void *self, int chunk, int64_t from, int64_t to)
 
 static void host_axpby(kl_exec *ex, int64_t n, double a, kl_dptr xp, double b, kl_dptr yp)
 {
-    for_chunks(ex, n, axpby_chunk, &(operands){.a = a, .b = b, .x = at(xp), .y = at(yp)});
+    for_chunks(ex, n, 3, axpby_chunk, &(operands){.a = a, .b = b, .x = at(xp), .y = at(yp)});
 }
 
 /* sum[ncol] += V[from..to) . x[from..to), ncol <= GROUP. */
@@ -256,7 +257,7 @@ static void host_dots(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv,
     for (int first = 0; first < nvec; first += GROUP) {
         const int ncol = nvec - first < GROUP ? nvec - first : GROUP;
         const int nchunk = for_chunks(
-            ex, n, dots_task,
+            ex, n, ncol + 1, dots_task,
             &(operands){.x = at(xp), .v = at(vp) + first * ldv, .ldv = ldv, .nvec = ncol, .sum = sum});
         for (int j = 0; j < ncol; j++) {
             double all = 0.0;
@@ -295,11 +296,11 @@ static void combine_task(const void *self, int chunk, int64_t from, int64_t to)
 static void host_combine(kl_exec *ex, int64_t n, int nvec, kl_dptr vp, int64_t ldv, const double *c, double b,
                          kl_dptr yp)
 {
-    for_chunks(ex, n, combine_task,
+    for_chunks(ex, n, nvec + 1, combine_task,
                &(operands){.b = b, .v = at(vp), .c = c, .y = at(yp), .ldv = ldv, .nvec = nvec});
 }
 
-/* d: o->v; theta: o->a; floor: o->b. */
+/* A division takes as long as several vectors. d: o->v; theta: o->a; floor: o->b. */
 static void precondition_chunk(const void *self, int chunk, int64_t from, int64_t to)
 {
     const operands *const o = self;
@@ -310,7 +311,7 @@ static void precondition_chunk(const void *self, int chunk, int64_t from, int64_
 static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr rp,
                               kl_dptr tp)
 {
-    for_chunks(ex, n, precondition_chunk,
+    for_chunks(ex, n, 8, precondition_chunk,
                &(operands){.a = theta, .b = floor, .x = at(rp), .v = at(diag), .y = at(tp)});
 }
 
@@ -359,6 +360,7 @@ static int64_t host_room(kl_exec *ex)
 
 static kl_status host_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
 {
+    int nthread;
     (void)err;
     switch (call->op) {
     case KL_OP_BATCH: kl_host_batch_choice(ex, call->batch, c); break;
@@ -382,8 +384,9 @@ static kl_status host_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl
         break;
     default:
         c->kernel = "loops";
-        snprintf(c->why, sizeof c->why, "%d thread%s (all from %d elements on)", threads_for(ex, call->n),
-                 threads_for(ex, call->n) == 1 ? "" : "s", PARALLEL);
+        nthread = threads_for(ex, call->n, call->nvec + 1);
+        snprintf(c->why, sizeof c->why, "%d thread%s (all from %d elements of all vectors on)", nthread,
+                 nthread == 1 ? "" : "s", PARALLEL);
     }
     return KL_OK;
 }

@@ -89,7 +89,8 @@ void kl_host_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
     int64_t rows = (n + MAX_CHUNK - 1) / MAX_CHUNK;
     if (rows < MIN_CHUNK_ROWS) rows = MIN_CHUNK_ROWS;
     rows = (rows + PIECE - 1) / PIECE * PIECE;
-    const int nchunk = (int)((n + rows - 1) / rows), nthread = n < PARALLEL ? 1 : ex->nthread;
+    const int nchunk = (int)((n + rows - 1) / rows),
+              nthread = n * (f->nin + f->nout) < PARALLEL ? 1 : ex->nthread;
     fuse_job job; /* a quarter of a megabyte, which would be filled with zeros for nothing */
     job.f = f, job.n = n, job.rows = rows;
     kl_par_split(nthread, nchunk, chunk_task, &job);

@@ -1,6 +1,6 @@
 /* Lists of operation records on the host against plain loops: random groups of products, sums and fills,
-   operands in every memory, one and two threads with equal bits, products large enough for BLAS, and lists
-   without anything in them.
+   operands in every memory, one and two threads with equal bits, products large enough for BLAS, groups in
+   strips, and lists without anything in them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "record/assemble.h"
 #include "exec/batch_host.h"
@@ -10,6 +10,7 @@
 #include "kl_test.h"
 #include "record/concat.h"
 #include "record/record.h"
+#include "record/strips.h"
 #include "exec/spmv.h"
 
 enum { PLACE = 4000 }; /* doubles at LEFT, RIGHT, PACK and x of small lists */
@@ -790,12 +791,179 @@ static void test_cuts(void **state)
     kl_batch_clear(&b);
 }
 
+enum {
+    TALL = 150,
+    UPPER = 70,
+    WIDE = 130,
+    DEEP = 90
+}; /* of test_strips: rows, those of an upper part, columns */
+
+/* As in H x: an intermediate's rows are the segment's, from `row` on. */
+static void push_rows(kl_batch *b, int64_t y, int row, int m, double alpha)
+{
+    kl_err err = {""};
+    expect_ok(kl_batch_reserve(b, 4, &err), err);
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .ta = 1,
+                                 .at_a = KL_AT_LEFT,
+                                 .at_b = KL_AT_X,
+                                 .at_c = KL_AT_WORK,
+                                 .m = m,
+                                 .n = DEEP,
+                                 .k = 40,
+                                 .lda = 41,
+                                 .ldb = 40,
+                                 .ldc = m,
+                                 .alpha = alpha};
+    for (int half = 0; half < 2; half++) /* each reads half of its columns */
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                     .tb = (uint8_t)half,
+                                     .beta = 1,
+                                     .at_a = KL_AT_WORK,
+                                     .at_b = KL_AT_RIGHT,
+                                     .at_c = KL_AT_Y,
+                                     .m = m,
+                                     .n = WIDE,
+                                     .k = DEEP / 2,
+                                     .lda = m,
+                                     .ldb = WIDE,
+                                     .ldc = TALL,
+                                     .a = half * (int64_t)m * (DEEP / 2),
+                                     .c = y + row,
+                                     .alpha = 1};
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_ADD,
+                                 .ta = (uint8_t)(row > 0),
+                                 .beta = 1,
+                                 .at_a = KL_AT_X,
+                                 .at_c = KL_AT_Y,
+                                 .m = m,
+                                 .n = 9,
+                                 .lda = TALL,
+                                 .ldc = TALL,
+                                 .c = y + row + 5 * TALL,
+                                 .alpha = alpha};
+}
+
+/* As in the growth of a block: an intermediate's columns are the segment's, made of several products. */
+static void push_columns(kl_batch *b, int64_t y)
+{
+    kl_err err = {""};
+    expect_ok(kl_batch_reserve(b, 9, &err), err);
+    for (int add = 0; add < 8; add++) /* the more, the less work a record: no wide group */
+        *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                     .beta = (uint8_t)(add > 0),
+                                     .at_a = KL_AT_LEFT,
+                                     .at_b = KL_AT_X,
+                                     .at_c = KL_AT_WORK,
+                                     .m = DEEP,
+                                     .n = WIDE,
+                                     .k = 20,
+                                     .lda = DEEP,
+                                     .ldb = 25,
+                                     .ldc = DEEP,
+                                     .b = 2 * add,
+                                     .alpha = 1 + add};
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .ta = 1,
+                                 .beta = 1,
+                                 .at_a = KL_AT_RIGHT,
+                                 .at_b = KL_AT_WORK,
+                                 .at_c = KL_AT_Y,
+                                 .m = TALL,
+                                 .n = WIDE,
+                                 .k = DEEP - 7,
+                                 .lda = DEEP,
+                                 .ldb = DEEP,
+                                 .ldc = TALL,
+                                 .b = 7,
+                                 .c = y,
+                                 .alpha = 1};
+}
+
+/* One group that most of the work is in, and small ones: strips give the bits of the whole. */
+static void test_strips(void **state)
+{
+    kl_err err = {""};
+    (void)state;
+    for (int way = KL_STRIPS_ROWS; way <= KL_STRIPS_COLUMNS; way++) {
+        uint64_t seed = 3;
+        arena a = arena_open(TALL * WIDE + 5000, &seed);
+        int32_t place[9];
+        kl_batch b;
+        kl_batch_init(&b);
+        b.zero = 1;
+        expect_ok(kl_batch_open_group(&b, 3, TALL * WIDE, &err), err);
+        if (way == KL_STRIPS_ROWS) push_rows(&b, 3, 0, UPPER, 1), push_rows(&b, 3, UPPER, TALL - UPPER, -2);
+        else push_columns(&b, 3);
+        kl_batch_close_group(&b, (int64_t)DEEP * WIDE);
+        for (int g = 0; g < 5; g++) {
+            const int64_t y = 3 + TALL * WIDE + 4 * g;
+            expect_ok(kl_batch_open_group(&b, y, 4, &err), err);
+            expect_ok(kl_batch_reserve(&b, 1, &err), err);
+            *kl_batch_push(&b) =
+                (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = 2, .n = 2, .ldc = 2, .c = y, .alpha = g};
+            kl_batch_close_group(&b, 0);
+        }
+        b.nx = a.nx, b.ny = 3 + TALL * WIDE + 20;
+        expect_ok(kl_batch_close(&b, &err), err);
+        const kl_strips s = kl_group_strips(&b, &b.group[0], place);
+        expect_eq(s.way, way);
+        expect_eq(s.n, way == KL_STRIPS_ROWS ? TALL : WIDE);
+        expect_eq(s.ld, TALL);
+        for (int i = 0; i < b.group[0].last; i++)
+            expect_eq(place[i], way == KL_STRIPS_ROWS && i >= 4 ? UPPER : 0);
+        check(&b, &a);
+        double *const one = run_host(&b, &a, 1), *const many = run_host(&b, &a, 7);
+        expect_eq(memcmp(one, many, (size_t)b.ny * sizeof *one), 0);
+        kl_test_free(one), kl_test_free(many);
+        kl_batch_clear(&b);
+        arena_close(&a);
+    }
+    expect_eq(kl_mem_live_total(), 0);
+}
+
+/* What makes a group one piece. */
+static void test_no_strips(void **state)
+{
+    kl_err err = {""};
+    int32_t place[9];
+    kl_batch b;
+    (void)state;
+    kl_batch_init(&b);
+    expect_ok(kl_batch_open_group(&b, 0, TALL * WIDE, &err), err);
+    push_rows(&b, 0, 0, UPPER, 1), push_rows(&b, 0, UPPER, TALL - UPPER, 1);
+    kl_batch_close_group(&b, TALL * DEEP);
+    const kl_group *const g = &b.group[0];
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_ROWS);
+    const kl_rec reader = b.rec[2], maker = b.rec[4];
+    b.rec[2].c += 1; /* the same rows of WORK at two places */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    b.rec[2] = reader, b.rec[2].a += 1; /* other rows of it */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    b.rec[2] = reader, b.rec[2].ta = 1; /* columns as rows */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    b.rec[2] = reader, b.rec[2].at_b = KL_AT_Y; /* what others write */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    b.rec[2] = reader, b.rec[2].ldc -= 1; /* another segment's rows */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    b.rec[2] = reader, b.rec[4].at_b = KL_AT_WORK; /* an intermediate of an intermediate */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    b.rec[4] = maker, b.rec[4].beta = 1; /* added to what has been read */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    b.rec[4] = maker;
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_ROWS);
+    b.group[0].ny = 0; /* several segments */
+    expect_eq(kl_group_strips(&b, g, place).way, KL_STRIPS_NONE);
+    kl_batch_clear(&b);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_random), cmocka_unit_test(test_large),
-                                       cmocka_unit_test(test_work),   cmocka_unit_test(test_wide),
-                                       cmocka_unit_test(test_empty),  cmocka_unit_test(test_no_memory),
-                                       cmocka_unit_test(test_concat), cmocka_unit_test(test_concat_chain),
-                                       cmocka_unit_test(test_chunks), cmocka_unit_test(test_cuts)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_random), cmocka_unit_test(test_large),        cmocka_unit_test(test_work),
+        cmocka_unit_test(test_wide),   cmocka_unit_test(test_empty),        cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_concat), cmocka_unit_test(test_concat_chain), cmocka_unit_test(test_chunks),
+        cmocka_unit_test(test_cuts),   cmocka_unit_test(test_strips),       cmocka_unit_test(test_no_strips)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
