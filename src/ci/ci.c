@@ -53,10 +53,8 @@ kl_status kl_ci_check(const kl_ci_opts *o, kl_err *err)
 {
     if (o->nroot < 1) return kl_fail(err, KL_EINPUT, "%d roots; 1 or more are allowed", o->nroot);
     if (!o->full && o->levels == 0) return kl_fail(err, KL_EINPUT, "no space was chosen");
-    if (!o->full && o->store == KL_CI_DIRECT)
-        return kl_fail(
-            err, KL_EINPUT,
-            "products without a matrix are for full spaces (full, cas); a truncated space stores its matrix");
+    if (o->half && (o->store == KL_CI_DIRECT || o->store == KL_CI_MIXED))
+        return kl_fail(err, KL_EINPUT, "one half of a matrix is stored whole, not direct or mixed");
     return KL_OK;
 }
 

@@ -1,5 +1,5 @@
 /* Configuration interaction: from integrals to energies, states and what they say. One irrep at a time; the
-   matrix stored in one of the formats, or, for full spaces, not at all.
+   matrix stored in one of the formats, in part, or not at all.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CI_H
 #define KL_CI_H
@@ -8,16 +8,18 @@
 #include "chem/fcidump.h"
 #include "exec/spmv.h"
 
-typedef enum kl_ci_store { KL_CI_AUTO, KL_CI_MATRIX, KL_CI_DIRECT } kl_ci_store;
+/* MIXED: as many rows of the matrix as memory_bytes has room for, the elements of the others made as they are
+   needed. AUTO: DIRECT for full spaces, else MIXED, which is all of the matrix where that fits. */
+typedef enum kl_ci_store { KL_CI_AUTO, KL_CI_MATRIX, KL_CI_DIRECT, KL_CI_MIXED } kl_ci_store;
 
 typedef struct kl_ci_opts {
-    int full;               /* all determinants of the active orbitals */
-    uint64_t levels;        /* else: bit k, k-fold excitations of a reference */
-    int cas_nelec, cas_norb;/* 0: all that are not frozen */
-    int frozen;             /* lowest doubly occupied orbitals that stay so */
-    int nelec;              /* 0: as the file says */
-    int ms2, have_ms2;      /* have_ms2 0: as the file says */
-    int irrep;              /* from 0; -1: the lowest states of all */
+    int full; /* all determinants of the active orbitals */
+    uint64_t levels; /* else: bit k, k-fold excitations of a reference */
+    int cas_nelec, cas_norb; /* 0: all that are not frozen */
+    int frozen; /* lowest doubly occupied orbitals that stay so */
+    int nelec; /* 0: as the file says */
+    int ms2, have_ms2; /* have_ms2 0: as the file says */
+    int irrep; /* from 0; -1: the lowest states of all */
     int nroot;
     int nref;
     /* occupations by orbital of the file: 2 u d 0 ("2222ud00"); none: the file's own, its first orbitals, */
@@ -30,7 +32,7 @@ typedef struct kl_ci_opts {
     kl_ci_store store;
     int half; /* store half of the symmetric matrix */
     kl_spopts format;
-    int64_t memory_bytes; /* AUTO stores no larger matrix; 0: 1/2 of the machine's */
+    int64_t memory_bytes; /* no larger matrix is stored; 0: 1/2 of the machine's */
 
     kl_solver solver;
     double tol; /* on |H x - E x|; 0: 1e-6 (of the file's own unit, where that is far from hartree) */
@@ -70,7 +72,8 @@ typedef struct kl_ci_state {
 typedef struct kl_ci_block { /* one irrep */
     int64_t ndet, nalpha_string, nbeta_string;
     int64_t nnz, matrix_bytes, formula_bytes; /* 0: matrix-free */
-    int64_t flops; /* of one product, matrix-free */
+    int64_t flops; /* of one product, of what no matrix holds */
+    int64_t rows_made; /* in a listed space: rows whose elements are made as they are needed */
     kl_spmat_facts facts;
     int napply, converged;
     double seconds_build, seconds_solve;
@@ -133,6 +136,7 @@ typedef struct kl_ci_plan {
     int64_t ndet[8]; /* of the asked space, by irrep */
     int64_t nnz[8]; /* of its matrix; -1: too many determinants to look */
     int nnz_sampled[8]; /* counted on some of the rows only: about */
+    double stored[8]; /* about the share of it that a run would store */
     int64_t bytes_vectors[8]; /* -1: far above what any machine has */
 } kl_ci_plan;
 /* Determinants that H connects one with, itself included, in a full space without symmetry. */
@@ -148,6 +152,8 @@ typedef struct kl_ci_size {
 kl_status kl_ci_measure(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_size *out, kl_err *err) KL_MUST_CHECK;
 /* 1: products without a stored matrix. */
 int kl_ci_is_direct(const kl_ci_opts *o);
+/* About the share of a matrix of nnz non-zeros that a run would store. */
+double kl_ci_stored_share(const kl_ci_opts *o, double nnz);
 
 /* Counts determinants, and the non-zeros of their matrix where that is quick; stores neither. */
 kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *out,

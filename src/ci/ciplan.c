@@ -39,6 +39,12 @@ int kl_ci_is_direct(const kl_ci_opts *o)
     return o->store == KL_CI_DIRECT || (o->store == KL_CI_AUTO && o->full);
 }
 
+double kl_ci_stored_share(const kl_ci_opts *o, double nnz)
+{
+    if (kl_ci_is_direct(o)) return 0;
+    return o->half || o->store == KL_CI_MATRIX ? 1 : fmin((double)kl_cisector_memory(o) / (12 * nnz), 1);
+}
+
 double kl_ci_connected(int norb, int nalpha, int nbeta)
 {
     const double a = (double)nalpha * (norb - nalpha), b = (double)nbeta * (norb - nbeta);
@@ -113,6 +119,7 @@ kl_status kl_ci_make_plan(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_plan *
         }
         KL_TRY(kl_detspace_count(&spec, &out->ndet[g], err));
         KL_TRY(count_nonzeros(&l, o, &spec, out, g, err));
+        if (out->nnz[g] > 0) out->stored[g] = kl_ci_stored_share(o, (double)out->nnz[g]);
         if (out->ndet[g] != 0) out->bytes_vectors[g] = solver_bytes(o, out->ndet[g]);
     }
 out:

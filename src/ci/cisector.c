@@ -30,11 +30,13 @@ static kl_status sector_apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ld
     kl_status st = KL_OK;
     kl_cisector *const s = h->self;
     const int ranks = kl_ranks_size(h->ex);
-    const int64_t at = s->rows != NULL ? s->rows[kl_ranks_mine(h->ex)].at : 0;
+    const int64_t at = s->piece != NULL ? s->piece[kl_ranks_mine(h->ex)].at : 0;
     if (s->sigma != NULL) KL_TRY(kl_sigma_apply(s->sigma, nvec, x, ldx, y, ldy, err));
-    else if (s->spmv->m->nrow > 0) KL_TRY(kl_spmv_apply(s->spmv, nvec, x, ldx, kl_dptr_at(y, at), ldy, err));
-    for (int v = 0; v < nvec && s->rows != NULL; v++)
-        KL_TRY(kl_share_exchange_there(h->ex, ranks, s->rows, kl_dptr_at(y, v * ldy), err));
+    else if (s->spmv != NULL && s->spmv->m->nrow > 0)
+        KL_TRY(kl_spmv_apply(s->spmv, nvec, x, ldx, kl_dptr_at(y, at), ldy, err));
+    for (int v = 0; v < nvec && s->piece != NULL; v++)
+        KL_TRY(kl_share_exchange_there(h->ex, ranks, s->piece, kl_dptr_at(y, v * ldy), err));
+    if (s->rowsigma != NULL) KL_TRY(kl_rowsigma_apply(s->rowsigma, nvec, x, ldx, y, ldy, err));
 out:
     return st;
 }
@@ -47,12 +49,12 @@ static kl_status divide(kl_cisector *s, kl_exec *ex, int64_t nrow, const double 
     const int size = kl_ranks_size(ex);
     int64_t *first = NULL;
     KL_TRY(kl_alloc(&first, size + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&s->rows, size, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&s->piece, size, KL_MEM_MISC, err));
     kl_share_rows(ex, nrow, cost, first);
     for (int r = 0; r < size; r++) {
         const int64_t low = start ? start[first[r]] : first[r],
                       high = start ? start[first[r + 1]] : first[r + 1];
-        s->rows[r] = (kl_share_piece){r, low, high - low};
+        s->piece[r] = (kl_share_piece){r, low, high - low};
     }
     *from = first[kl_ranks_mine(ex)];
     *to = first[kl_ranks_mine(ex) + 1];
@@ -105,16 +107,43 @@ void kl_cisector_clear(kl_cisector *s, kl_exec *ex)
     kl_free(&s->energy);
     kl_spmv_destroy(&s->spmv);
     kl_spmat_destroy(&s->matrix);
-    kl_free(&s->rows);
+    kl_free(&s->piece);
     kl_sigma_destroy(&s->sigma);
+    kl_rowsigma_destroy(&s->rowsigma);
     kl_slater_destroy(&s->h);
     kl_detspace_destroy(&s->space);
 }
 
-static int64_t memory_allowed(const kl_ci_opts *o)
+int64_t kl_cisector_memory(const kl_ci_opts *o)
 {
     if (o->memory_bytes > 0) return o->memory_bytes;
     return (int64_t)(0.5 * kl_mem_machine_bytes());
+}
+
+/* The matrix, whole, or, where it may be mixed, the rows that there is room for; the others are left to
+   rowsigma. */
+static kl_status make_matrix(kl_cisector *s, kl_exec *ex, const kl_ci_opts *o, kl_ci_block *info,
+                             kl_spmat **csr, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t nalpha = s->space->a->n;
+    kl_slater_part part = {0};
+    double *cost = NULL;
+    if (o->half || o->store == KL_CI_MATRIX) return kl_slater_matrix(s->h, o->half, NULL, csr, err);
+    KL_TRY(kl_rowsigma_create(ex, s->h, &s->rowsigma, err));
+    KL_TRY(kl_alloc(&cost, nalpha, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&part.stored, nalpha, KL_MEM_WORK, err));
+    kl_rowsigma_costs(s->rowsigma, cost);
+    part.cost = cost;
+    KL_TRY(kl_slater_matrix(s->h, 0, &part, csr, err));
+    KL_TRY(kl_rowsigma_divide(s->rowsigma, part.stored, err));
+    info->rows_made = kl_rowsigma_rows(s->rowsigma);
+    info->flops = kl_rowsigma_flops(s->rowsigma);
+    if (info->rows_made == 0) kl_rowsigma_destroy(&s->rowsigma);
+out:
+    kl_free(&cost);
+    kl_free(&part.stored);
+    return st;
 }
 
 static kl_status store_matrix(kl_cisector *s, kl_exec *ex, const kl_ci_opts *o, const kl_ci_monitor *monitor,
@@ -125,8 +154,8 @@ static kl_status store_matrix(kl_cisector *s, kl_exec *ex, const kl_ci_opts *o, 
     kl_spopts format = o->format;
     double start = kl_prof_seconds();
     format.nthread = o->nthread;
-    s->h->most_nnz = memory_allowed(o) / 12;
-    KL_TRY(kl_slater_matrix(s->h, o->half, &csr, err));
+    s->h->most_nnz = kl_cisector_memory(o) / 12 + 1; /* 0 is any number */
+    KL_TRY(make_matrix(s, ex, o, info, &csr, err));
     info->seconds_matrix = kl_prof_seconds() - start;
     kl_spmat_look(csr, o->format.boundary, &info->facts);
     if (monitor != NULL && monitor->matrix != NULL)
@@ -207,7 +236,12 @@ kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, 
     if (n == 0) goto out;
     KL_TRY(kl_slater_create(l->g, s->space, o->nthread, &s->h, err));
     info->seconds_list = kl_prof_seconds() - start;
-    if (kl_ci_is_direct(o)) {
+    if (kl_ci_is_direct(o) && !s->space->full) {
+        KL_TRY(kl_rowsigma_create(ex, s->h, &s->rowsigma, err));
+        KL_TRY(kl_rowsigma_divide(s->rowsigma, NULL, err));
+        info->flops = kl_rowsigma_flops(s->rowsigma);
+        info->rows_made = n;
+    } else if (kl_ci_is_direct(o)) {
         KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));
         info->flops = kl_sigma_flops(s->sigma);
         KL_TRY(divide_strings(s, ex, err));

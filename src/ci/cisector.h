@@ -5,6 +5,7 @@
 #include "ci/ciorbitals.h"
 #include "comm/share.h"
 #include "ci/pspace.h"
+#include "ci/rowsigma.h"
 #include "ci/sigma.h"
 #include "ci/slater.h"
 #include "exec/spmv.h"
@@ -20,24 +21,30 @@ typedef struct kl_cisector {
     kl_slater *h;
     kl_spmat *matrix;
     kl_spmv *spmv;
+    /* of products without a matrix: in full spaces sigma; else rowsigma, which also makes the rows that a
+       matrix has no room for */
     kl_sigma *sigma;
+    kl_rowsigma *rowsigma;
     kl_linop op;
-    /* [ranks] numbers of y that each makes, whose owners all of them stand in order; NULL: there are no
-       ranks */
-    kl_share_piece *rows;
-    kl_dptr x;          /* [nvec][n] */
+    /* [ranks] numbers of y that each makes by sigma or matrix, whose owners all of them stand in order; NULL:
+       there are no ranks */
+    kl_share_piece *piece;
+    kl_dptr x; /* [nvec][n] */
     int nvec, nroot;
-    int done;           /* stages behind it: 1: coarse, 2: fine */
+    int done; /* stages behind it: 1: coarse, 2: fine */
     kl_pspace block;
     double *energy, *residual; /* [nvec] */
     kl_eig_stats stats;
 } kl_cisector;
 
+/* Bytes of the largest matrix that is stored. */
+int64_t kl_cisector_memory(const kl_ci_opts *o);
+
 /* What is to be found of an irrep. */
 typedef struct kl_cisector_stage {
     int nroot;
     double tol, ceiling; /* roots above the ceiling are followed until they are known to stay there */
-    int last;            /* 1: nothing comes behind it */
+    int last; /* 1: nothing comes behind it */
 } kl_cisector_stage;
 
 /* Space, H on it and its diagonal, d[n] to be freed (NULL where the space is empty). */

@@ -457,7 +457,58 @@ out:
     return st;
 }
 
-kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err *err)
+typedef struct ranked { /* an alpha string by what its stored elements save */
+    double worth;
+    int64_t ia;
+} ranked;
+
+static int by_worth(const void *x, const void *y)
+{
+    const ranked *const a = x, *const b = y;
+    if (a->worth != b->worth) return a->worth > b->worth ? -1 : 1;
+    return (a->ia > b->ia) - (a->ia < b->ia);
+}
+
+static int64_t held_by(const matrix_job *job, int64_t k)
+{
+    int64_t sum = 0;
+    const int64_t at = position_of(job->h->s, k);
+    for (int l = 0; l < job->nlevel; l++) sum += job->place[at * job->nlevel + l];
+    return sum;
+}
+
+/* Of the rows that were counted only those stay for which there is room. */
+static kl_status choose_rows(const kl_slater *h, const kl_slater_part *part, matrix_job *job, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_detspace *const s = h->s;
+    ranked *list = NULL;
+    int64_t *held = NULL, room = h->most_nnz > 0 ? h->most_nnz : INT64_MAX, kept = 0;
+    KL_TRY(kl_alloc(&list, s->a->n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&held, s->a->n, KL_MEM_WORK, err));
+    for (int64_t ia = 0; ia < s->a->n; ia++) {
+        for (int64_t k = s->row_off[ia]; k < s->row_off[ia + 1]; k++) held[ia] += held_by(job, k);
+        list[ia] = (ranked){held[ia] > 0 ? part->cost[ia] / (double)held[ia] : 0, ia};
+    }
+    if (s->a->n > 1) qsort(list, (size_t)s->a->n, sizeof *list, by_worth);
+    for (int64_t i = 0; i < s->a->n; i++) {
+        const int64_t ia = list[i].ia;
+        part->stored[ia] = held[ia] <= room;
+        if (part->stored[ia]) room -= held[ia];
+        for (int64_t k = s->row_off[ia]; !part->stored[ia] && k < s->row_off[ia + 1]; k++)
+            memset(job->place + position_of(s, k) * job->nlevel, 0, (size_t)job->nlevel * sizeof(int64_t));
+    }
+    for (int64_t i = 0; i < job->ntask; i++)
+        if (part->stored[job->task[i].ia]) job->task[kept++] = job->task[i];
+    job->ntask = kept;
+out:
+    kl_free(&list);
+    kl_free(&held);
+    return st;
+}
+
+kl_status kl_slater_matrix(const kl_slater *h, int lower, const kl_slater_part *part, kl_spmat **out,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t n = h->s->n;
@@ -469,6 +520,7 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
     KL_TRY(kl_alloc(&diag, n, KL_MEM_WORK, err));
     kl_slater_diagonal(h, diag);
     KL_TRY(count_rows(h, lower, 1, &job, err));
+    if (part != NULL) KL_TRY(choose_rows(h, part, &job, err));
     for (int64_t i = 0; i < n; i++) {
         off[i + 1] = off[i];
         for (int64_t *p = job.place + i * job.nlevel; p < job.place + (i + 1) * job.nlevel; p++) {
@@ -480,7 +532,7 @@ kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err
     if (h->most_nnz > 0 && off[n] > h->most_nnz)
         KL_TRY(kl_fail(err, KL_ENOMEM,
                        "the matrix of %lld determinants has %.4g million non-zeros, %.3g GB; %.3g GB are "
-                       "allowed (--memory)",
+                       "allowed (--memory); --store mixed makes the others as they are needed",
                        (long long)n, 1e-6 * (double)off[n], 12e-9 * (double)off[n],
                        12e-9 * (double)h->most_nnz));
     job.diag = diag;

@@ -31,9 +31,17 @@ void kl_slater_diagonal(const kl_slater *h, double *d);
 /* <A B| H |C D>, any two determinants; core included on the diagonal. */
 double kl_slater_element(const kl_fcidump *f, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
+/* Which rows of alpha strings a matrix keeps where most_nnz has no room for all. */
+typedef struct kl_slater_part {
+    const double
+        *cost; /* [alpha strings] in: of making their elements; the costliest for its size goes first */
+    uint8_t *stored; /* [alpha strings] out: 1: they are there; the other rows are empty */
+} kl_slater_part;
+
 /* H as CSR; lower: the columns up to the diagonal only, marked symmetric. Elements below 1e-14 are left out,
-   the diagonal never. */
-kl_status kl_slater_matrix(const kl_slater *h, int lower, kl_spmat **out, kl_err *err) KL_MUST_CHECK;
+   the diagonal never. part NULL: all of it, or ENOMEM. */
+kl_status kl_slater_matrix(const kl_slater *h, int lower, const kl_slater_part *part, kl_spmat **out,
+                           kl_err *err) KL_MUST_CHECK;
 
 /* T of one spin between the strings of one irrep, t[n][n], symmetric; core on alpha's diagonal. */
 void kl_slater_spin_block(const kl_slater *h, int spin, int irrep, double *t);

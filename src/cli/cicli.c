@@ -114,6 +114,12 @@ static void print_plan(FILE *to, const kl_options *o, const kl_ci_plan *p)
         if (singlets) fprintf(to, " %27s", number_text(all, a));
         fputc('\n', to);
     }
+    for (int g = 0; g < p->nirrep; g++)
+        if (p->nnz[g] > 0 && p->stored[g] < 1)
+            fprintf(to,
+                    "irrep %d: about %.0f %% of the non-zeros would be stored, the others made as they are "
+                    "needed\n",
+                    g + 1, 100 * p->stored[g]);
 }
 
 static void print_plan_json(FILE *to, const kl_options *o, const kl_ci_plan *p)
@@ -152,6 +158,7 @@ static void print_plan_json(FILE *to, const kl_options *o, const kl_ci_plan *p)
         if (p->bytes_vectors[g] >= 0) kl_json_int(&j, "solver_bytes", p->bytes_vectors[g]);
         if (p->nnz[g] > 0) kl_json_int(&j, "nonzeros", p->nnz[g]);
         if (p->nnz[g] > 0) kl_json_bool(&j, "nonzeros_sampled", p->nnz_sampled[g]);
+        if (p->nnz[g] > 0) kl_json_real(&j, "stored_share", p->stored[g]);
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');
@@ -171,6 +178,12 @@ static void print_blocks(FILE *to, const kl_ci_result *r)
         fprintf(to, "%5d %12lld %9lld %9lld %10d %9.1e %9.2f %9.2f\n", g + 1, (long long)b->ndet,
                 (long long)b->nalpha_string, (long long)b->nbeta_string, b->napply, b->residual,
                 b->seconds_build, b->seconds_solve);
+    }
+    for (int g = 0; g < r->nirrep; g++) {
+        const kl_ci_block *const b = &r->block[g];
+        if (b->rows_made > 0)
+            fprintf(to, "irrep %d: the elements of %lld of %lld rows are made as they are needed\n", g + 1,
+                    (long long)b->rows_made, (long long)b->ndet);
     }
     if (r->direct) return;
     fprintf(to, "\nmatrix %s%s\n%5s %13s %10s %10s %10s %13s %13s %8s %9s %9s %9s\n",
@@ -333,6 +346,7 @@ static void print_result_json(FILE *to, const kl_ci_record *c, const kl_run_fact
         kl_json_real(&j, "seconds_build", b->seconds_build);
         if (b->way != KL_SPWAY_AUTO) kl_json_text(&j, "products_way", kl_spway_name(b->way));
         kl_json_real(&j, "seconds_solve", b->seconds_solve);
+        if (b->rows_made > 0) kl_json_int(&j, "rows_made", b->rows_made);
         if (!r->direct) {
             kl_json_text(&j, "format", kl_spformat_name(r->format));
             kl_json_int(&j, "nonzeros", b->nnz);

@@ -271,15 +271,21 @@ static kl_status explain_ci(const kl_cirun *x, table *out, char *what, size_t si
     const int direct = kl_ci_is_direct(&x->opts), width = x->opts.max_basis > 0 ? x->opts.max_basis : 20;
     snprintf(what, size, "configuration interaction, irrep %d", g + 1);
     snprintf(shape, sizeof shape, "%lld determinants", (long long)n);
-    if (direct) KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_SIGMA, .n = n}, err));
-    else {
+    const double stored = kl_ci_stored_share(&x->opts, s.ndet[g] * s.connected[g]);
+    char why[160];
+    snprintf(why, sizeof why, "at least %.0f %% of the matrix are stored; the rest is made as it is needed",
+             floor(100 * stored));
+    if (direct && x->opts.full)
+        KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_SIGMA, .n = n}, err));
+    else if (!direct) {
         const kl_spmat m = {.format = x->opts.format.format,
                             .symmetric = x->opts.half,
                             .nrow = n,
                             .ncol = n,
-                            .nnz = (int64_t)(s.ndet[g] * s.connected[g])};
+                            .nnz = (int64_t)(s.ndet[g] * s.connected[g] * stored)};
         KL_TRY(matrix_row(out, &m, KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot, err));
     }
+    if (stored < 1 && !(direct && x->opts.full)) host_work(out, "y = H x, not stored", shape, "strings", why);
     KL_TRY(vector_rows(out, n, width, err));
     out->bytes[1] = s.vector_bytes[g];
 out:

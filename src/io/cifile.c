@@ -73,6 +73,7 @@ static const block_field block_fields[] = {
     FIELD("residual", residual, 'd'),
     FIELD("seconds_build", seconds_build, 'd'),
     FIELD("seconds_solve", seconds_solve, 'd'),
+    FIELD("rows_made", rows_made, 'i'), /* not in files of version 0.1.0 */
 };
 enum { NFIELD = sizeof(block_fields) / sizeof(*block_fields) };
 
@@ -256,6 +257,7 @@ static kl_status get_states(const kl_h5_in *in, kl_ci_result *r, kl_err *err)
         const block_field *const f = &block_fields[k];
         int64_t whole[8];
         double real[8];
+        if (f->offset == offsetof(kl_ci_block, rows_made) && !kl_h5_has(in, "irreps/rows_made")) continue;
         KL_TRY(f->type == 'd' ? kl_h5_get_list(in, group, f->name, H5T_NATIVE_DOUBLE, nblock, real, err)
                               : kl_h5_get_list(in, group, f->name, H5T_NATIVE_INT64, nblock, whole, err));
         for (int64_t i = 0; i < nblock; i++) {

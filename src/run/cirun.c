@@ -48,6 +48,7 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
     if (o->store != NULL)
         ci->store = strcmp(o->store, "matrix") == 0   ? KL_CI_MATRIX
                     : strcmp(o->store, "direct") == 0 ? KL_CI_DIRECT
+                    : strcmp(o->store, "mixed") == 0  ? KL_CI_MIXED
                                                       : KL_CI_AUTO;
     if (o->format != NULL && !kl_spformat_parse(o->format, &ci->format.format))
         return kl_fail(err, KL_EINPUT, "--format: '%s' is not known", o->format);
@@ -64,12 +65,17 @@ static kl_status ask(const kl_options *o, kl_ci_opts *ci, kl_err *err)
     if (o->basis > 0 && o->basis < ci->nroot + 2)
         return kl_fail(err, KL_EINPUT, "--basis: %lld was given; %d roots need at least %d",
                        (long long)o->basis, ci->nroot, ci->nroot + 2);
-    if (kl_ci_is_direct(ci) && (o->matrix != NULL || o->arrays != NULL || o->format != NULL || o->half))
-        return kl_fail(err, KL_EINPUT, "%s: a full space has no stored matrix; add --store matrix",
-                       o->matrix != NULL   ? "--matrix"
-                       : o->arrays != NULL ? "--arrays"
-                       : o->format != NULL ? "--format"
-                                           : "--half");
+    const char *const whole = o->matrix != NULL   ? "--matrix"
+                              : o->arrays != NULL ? "--arrays"
+                              : o->half           ? "--half"
+                                                  : NULL;
+    if (kl_ci_is_direct(ci) && (whole != NULL || o->format != NULL))
+        return kl_fail(err, KL_EINPUT, "%s: %s has no stored matrix; add --store matrix",
+                       whole != NULL ? whole : "--format", ci->full ? "a full space" : "--store direct");
+    if (ci->store == KL_CI_MIXED && whole != NULL)
+        return kl_fail(err, KL_EINPUT, "%s: of --store mixed only a part may be stored; add --store matrix",
+                       whole);
+    if (whole != NULL) ci->store = KL_CI_MATRIX;
     ci->memory_bytes = o->memory > 0 ? (int64_t)(o->memory * 1e9) : 0;
 out:
     return st;
@@ -267,9 +273,13 @@ static kl_status open_exec(kl_cirun *x, kl_err *err)
     kl_status st = KL_OK;
     int64_t n = 0;
     kl_work work[MOST_WORK];
-    const int asks = kl_placement_automatic(x->o);
+    const int by_processor = !x->opts.full && kl_ci_is_direct(&x->opts),
+              asks = kl_placement_automatic(x->o) && !by_processor;
     if (asks) KL_TRY(find_work(x, &n, work, err));
     KL_TRY(kl_task_exec_work(x->o, n, asks ? work : NULL, &x->ex, err));
+    if (by_processor && kl_placement_automatic(x->o))
+        snprintf(x->ex->chosen, sizeof x->ex->chosen,
+                 "host: elements of a truncated space that no matrix holds are the processor's work");
 out:
     return st;
 }

@@ -39,7 +39,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  kronlat ci h2o.fcidump --plan\n\n"
      "FCIDUMP holds integrals over real orbitals, restricted or unrestricted (IUHF=1), with labels of the "
      "point group where it has them. Irreps are numbered as in ORBSYM; without --irrep the lowest states of "
-     "all are found. Truncated spaces store H in one of the formats of mahmoud2018; full ones (and active "
+     "all are found. Truncated spaces store H in one of the formats of mahmoud2018, as much of it as "
+     "--memory has room for, and make the other elements as they are needed; full ones (and active "
      "spaces) need no matrix. A result file is written where --output names one."},
     {"run", KL_SUBJECT_FILE, "JOB.lua", "Do what a job file says.",
      "Example, job.lua:\n"

@@ -63,6 +63,9 @@ local runs = {
     { "CI, a full space by strings",
         "ci " .. nitrogen .. " --space full --threads 1 --roots 2 --residual 1e-9" },
     { "CI, stored rows", "ci " .. nitrogen .. " --space cisd --format hybrid --threads 1 --residual 1e-9" },
+    { "CI, elements as they are needed", "ci " .. nitrogen .. " --space cisdt --store direct --threads 1 --residual 1e-9" },
+    { "CI, a part of the rows stored",
+        "ci " .. nitrogen .. " --space cisdt --store mixed --memory 0.0005 --threads 1 --residual 1e-9" },
     { "DMRG, nothing truncated", sweeps:format "heisenberg --sites 12 --charge Sz=0 --m 64", 1e-12 },
     { "DMRG, two factors a record, measured", sweeps:format "hubbard -p U=4 --sites 8 --charge N_up=4 " ..
         "--charge N_dn=4 --strategy lr --m 120 --measure n_up --measure 'corr(n_up,n_dn)'", 1e-10 },
