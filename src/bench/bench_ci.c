@@ -595,7 +595,7 @@ static kl_status bench_molecule(bench *b, const kl_options *o, kl_err *err)
     const char *const slash = strrchr(o->file, '/');
     snprintf(m.name, sizeof(m.name), "%.150s %.100s", slash ? slash + 1 : o->file,
              o->space != NULL ? o->space : "cisd");
-    if (ci.full) {
+    if (ci.full || (o->store != NULL && strcmp(o->store, "direct") == 0)) {
         ci.store = KL_CI_DIRECT;
         KL_TRY(one_run(&m, "without a matrix", f, &ci, NULL, err));
     }

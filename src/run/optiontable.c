@@ -233,10 +233,11 @@ const kl_option_row kl_option_table[] = {
     /* as many as LAPACK diagonalizes (base/dense.c); what the vectors need is told where it is too much */
     NUMBER("basis", 0, "N", RUN | RARE, TENSORS | EXACTLY | MOLECULES | B(GROWTH), basis, INT, 3, 32766,
            "vectors in the eigensolver's basis (20)"),
-    CHOICE("store", "HOW", RUN | RARE, STORES | B(BENCH_CI) | B(EXPLAIN_ED) | B(EXPLAIN_CI), store,
-           "auto|matrix|direct|mixed",
-           "keep H as a matrix, multiply directly, or keep the part of it that --memory has room for (mixed, ci; "
-           "ci, auto: direct for full spaces, else mixed; ed, auto: direct)"),
+    CHOICE("store", "HOW", RUN | RARE, B(ED) | B(EXPLAIN_ED) | B(BENCH_CI), store, "auto|matrix|direct",
+           "keep H as a matrix, or multiply directly (auto)"),
+    CHOICE("store", "HOW", RUN | RARE, B(CI) | B(EXPLAIN_CI), store, "auto|matrix|direct|mixed",
+           "keep H as a matrix, multiply directly, or keep the rows that --memory has room for (mixed); auto: "
+           "direct for full spaces, else mixed"),
     CHOICE("format", "NAME", RUN | RARE, STORES | B(EXPLAIN_CI), format, "csr|ell|ellr|sell|sellr|hybrid",
            "of the stored matrix (csr)"),
     NUMBER("boundary", 0, "N", RUN | RARE, STORES, boundary, INT, 1, 1e9,

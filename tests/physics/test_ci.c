@@ -581,6 +581,7 @@ static void test_active(void **state)
     expect_refused(kl_ci_run(f, ex, &o, NULL, &a, &err), KL_EINPUT, err, "steps of 2");
     o = ask("cisd", 1);
     o.memory_bytes = 1000;
+    o.store = KL_CI_MATRIX;
     expect_refused(kl_ci_run(f, ex, &o, NULL, &a, &err), KL_ENOMEM, err, "GB are allowed");
     kl_fcidump_destroy(&f);
 }
