@@ -97,7 +97,8 @@ static double task_cost(const kl_rowsigma *s, const task *t)
     const kl_detspace *const d = s->h->s;
     const kl_strings *const a = d->a;
     const int64_t length = row_length(d, t->ia), own = t->to - t->from;
-    double cost = short_row(d, t) ? (double)(own * length) / PAIRS_FOR_ONE : (double)(t->reach + t->pairs);
+    double cost =
+        short_row(d, t) ? (double)(own * length) / (int)PAIRS_FOR_ONE : (double)(t->reach + t->pairs);
     for (int64_t m = a->move_off[t->ia]; m < a->move_off[t->ia + 1]; m++) {
         const int64_t other = s->reach[a->move[m].to];
         cost += (double)(t->reach < other ? t->reach : other) + 1;
