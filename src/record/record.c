@@ -119,11 +119,27 @@ static int by_flop(const void *pa, const void *pb)
     return a->group - b->group;
 }
 
+/* Most lists have few groups and do little: sorting must not take longer. */
+static void order_few(kl_batch *b)
+{
+    for (int i = 0; i < b->ngroup; i++) {
+        int at = i;
+        for (; at > 0 && b->group[b->order[at - 1]].flop < b->group[i].flop; at--)
+            b->order[at] = b->order[at - 1];
+        b->order[at] = i;
+    }
+}
+
 kl_status kl_batch_close(kl_batch *b, kl_err *err)
 {
+    enum { FEW = 48 };
     kl_status st = KL_OK;
     keyed *k = NULL;
     KL_TRY(kl_realloc(&b->order, b->ngroup, KL_MEM_RECORD, err));
+    if (b->ngroup <= FEW) {
+        order_few(b);
+        goto out;
+    }
     KL_TRY(kl_alloc(&k, b->ngroup, KL_MEM_RECORD, err));
     for (int i = 0; i < b->ngroup; i++) k[i] = (keyed){b->group[i].flop, i};
     qsort(k, (size_t)b->ngroup, sizeof *k, by_flop);
