@@ -30,7 +30,6 @@
 #include "run/runfile.h"
 #include "run/task.h"
 #include "run/placement.h"
-#include "ed/bipartition.h"
 #include "io/checked.h"
 
 /* The values of --sweep-parameter. */
@@ -188,133 +187,15 @@ static void tell_interrupted(const char *written)
     kl_report_error(text);
 }
 
-static void print_table(const run *x, const char *what, int n, const kl_report_item *item, int mark_lowest)
+static void print_table(const run *x, const char *what, int n, const kl_report_item *item)
 {
     char title[512];
     const char *const variant = x->t->model->variant;
     snprintf(title, sizeof(title), "%s%s%s%s, %s, %s", x->t->model->name, variant[0] != '\0' ? "(" : "",
              variant, variant[0] != '\0' ? ")" : "", x->t->lat->spec, what);
-    if (x->o->json) kl_report_table_json(stdout, title, n, item, mark_lowest);
-    else kl_report_table(stdout, title, n, item, mark_lowest);
+    if (x->o->json) kl_report_table_json(stdout, title, n, item, 0);
+    else kl_report_table(stdout, title, n, item, 0);
     fflush(stdout);
-}
-
-/* ---------------------------------------------------------------- all sectors */
-
-/* Where the state of the lowest sector goes, "" for nowhere. The name is free again until there is one. */
-static kl_status scan_path(run *x, kl_qn first, char path[1024], kl_err *err)
-{
-    kl_status st = KL_OK;
-    path[0] = '\0';
-    if (x->o->output != NULL && strcmp(x->o->output, "none") == 0) return KL_OK;
-    x->t->dmrg.target = first;
-    KL_TRY(choose_path(x, NULL, err));
-    memcpy(path, x->path, sizeof(x->path));
-    x->path[0] = '\0'; /* no checkpoints of sectors that may not be the one */
-    kl_dmrgcli_release();
-out:
-    return st;
-}
-
-/* The state of a sector that is the lowest so far takes the file of the one before. */
-static kl_status keep_lowest(run *x, const char *path, const kl_state *state, kl_report_item *item,
-                             int lowest, kl_err *err)
-{
-    kl_status st = KL_OK;
-    if (x->o->output == NULL && kl_ranks_first(x->t->ex)) KL_TRY(reserve_name(x, NULL, err));
-    else snprintf(x->path, sizeof(x->path), "%s", path);
-    if (kl_ranks_first(x->t->ex)) KL_TRY(kl_result_write(x->path, x->r, state, err));
-    for (int k = 0; k < lowest; k++) {
-        if (kl_ranks_first(x->t->ex) && item[k].output[0] != '\0' && x->o->output == NULL)
-            unlink(item[k].output); /* of this scan's own making, and no longer the lowest */
-        item[k].output[0] = '\0';
-    }
-    snprintf(item[lowest].output, sizeof(item[lowest].output), "%.500s", x->path);
-    x->path[0] = '\0';
-out:
-    return st;
-}
-
-/* One sector of the scan; a small one has fewer states than were asked for. */
-static kl_status run_sector(run *x, kl_qn sector, kl_state **state, kl_err *err)
-{
-    kl_status st = KL_OK;
-    KL_TRY(kl_task_aim(x->t, sector, err));
-    if (x->o->states > 1) {
-        kl_bipartition_size size;
-        KL_TRY(kl_bipartition_measure(x->t->terms, sector, KL_BIPARTITION_SITES, &size, err));
-        x->t->dmrg.nstate = size.dim < (double)x->o->states ? (int)size.dim : (int)x->o->states;
-    }
-    x->progress.have_energy = 0;
-    kl_state_destroy(state);
-    KL_TRY(run_once(x, state, NULL, NULL, err));
-out:
-    return st;
-}
-
-/* How many runs there will be. */
-static void tell_sectors(int64_t n, const int64_t *image)
-{
-    char note[100];
-    int64_t nimage = 0;
-    for (int64_t i = 0; i < n; i++) nimage += image[i] >= 0;
-    if (n < 2 || !kl_rankscli_tells()) return;
-    if (nimage == 0) snprintf(note, sizeof note, "%lld sectors, one run each", (long long)n);
-    else
-        snprintf(note, sizeof note, "%lld sectors, %lld runs: the others are reflections of these",
-                 (long long)n, (long long)(n - nimage));
-    kl_report_note(note);
-}
-
-/* All sectors that were asked for; the state of the lowest is written. */
-static kl_status run_scan(run *x, int *stopped, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_qn *sector = NULL;
-    int64_t n = 0, *image = NULL;
-    int ndone = 0, lowest = -1;
-    kl_report_item *item = NULL;
-    kl_state *state = NULL;
-    char path[sizeof(x->path)];
-    KL_TRY(kl_task_sectors(x->t, &n, &sector, err));
-    x->t->scanning = 0; /* each run is of one sector, and so says its file */
-    KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&image, n, KL_MEM_MISC, err));
-    KL_TRY(kl_task_images(x->t, n, sector, image, err));
-    KL_TRY(scan_path(x, sector[0], path, err));
-    tell_sectors(n, image);
-    for (int64_t i = 0; i < n && !is_interrupted(x) && x->unmeasured == KL_OK; i++) {
-        char label[128];
-        kl_qn_print(x->t->model, sector[i], label, sizeof(label));
-        if (image[i] >= 0) {
-            item[ndone] = item[image[i]];
-            item[ndone].output[0] = '\0';
-            memcpy(item[ndone++].label, label, sizeof label);
-            continue;
-        }
-        snprintf(x->progress.prefix, sizeof(x->progress.prefix), "%s (%lld of %lld)  ", label,
-                 (long long)i + 1, (long long)n);
-        KL_TRY(run_sector(x, sector[i], &state, err));
-        if (!x->r->finished) break;
-        item[ndone++] = kl_runtable_item(x->t, x->r, label, x->path);
-        if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, ndone, item, err));
-        if (lowest >= 0 && item[ndone - 1].energy[0] >= item[lowest].energy[0]) continue;
-        lowest = ndone - 1;
-        if (path[0] != '\0') KL_TRY(keep_lowest(x, path, state, item, lowest, err));
-    }
-    if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, ndone, item, err));
-    print_table(x, "all sectors", ndone, item, 1);
-    if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
-    if (is_interrupted(x) && ndone < n) {
-        if (kl_rankscli_tells()) kl_report_error("interrupted; the sectors above are done");
-        *stopped = 1;
-    }
-out:
-    kl_state_destroy(&state);
-    kl_free(&item);
-    kl_free(&image);
-    kl_free(&sector);
-    return st;
 }
 
 /* ---------------------------------------------------------------- along a parameter */
@@ -435,7 +316,7 @@ static kl_status run_values(run *x, kl_state **state, const kl_result *done, int
         item[n++] = kl_runtable_item(x->t, x->r, label, x->path);
         if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, n, item, err));
     }
-    print_table(x, s->text, n, item, 0);
+    print_table(x, s->text, n, item);
     if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (is_interrupted(x) && i < s->n) {
         tell_interrupted(x->r != NULL ? x->path : x->o->resume != NULL ? x->o->resume : "");
@@ -525,10 +406,19 @@ static void begin_progress(run *x)
     x->progress.accuracy = x->t->dmrg.accuracy > 0 ? x->t->dmrg.accuracy : 1e-9;
 }
 
+/* Runs of a series: their options, and the task of the first where it is there already. */
+typedef struct runner {
+    kl_options *o;
+    kl_task *ready;
+} runner;
+
 static kl_status open_one(void *self, kl_options *o, kl_task **t, kl_err *err)
 {
-    (void)self;
-    return kl_dmrgrun_prepare(o, NULL, t, err);
+    runner *const all = self;
+    if (all->ready == NULL) return kl_dmrgrun_prepare(o, NULL, t, err);
+    *t = all->ready;
+    all->ready = NULL;
+    return KL_OK;
 }
 
 /* One of a series of runs. */
@@ -536,7 +426,7 @@ static kl_status run_one(void *self, kl_task *t, kl_result *done, const char *la
                          char *path, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_options *const o = self;
+    kl_options *const o = ((const runner *)self)->o;
     run x = {.o = o, .t = t, .started = kl_clock()};
     x.watch = (kl_watch){.self = &x, .note = on_note, .bond = on_bond, .sweep = on_sweep};
     kl_state *state = NULL;
@@ -564,7 +454,9 @@ kl_status kl_dmrgcli_run(kl_options *o, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     run x = {.o = o, .started = kl_clock()};
-    if (kl_series_is(o)) return kl_series_run(o, &(kl_series_method){o, open_one, run_one}, stopped, err);
+    runner all = {.o = o};
+    const kl_series_method series = {&all, open_one, run_one};
+    if (kl_series_is(o)) return kl_series_run(o, &series, stopped, err);
     x.watch = (kl_watch){.self = &x, .note = on_note, .bond = on_bond, .sweep = on_sweep};
     kl_state *state = NULL;
     kl_result *done = NULL;
@@ -577,11 +469,13 @@ kl_status kl_dmrgcli_run(kl_options *o, int *stopped, kl_err *err)
     if (o->sweep_parameter != NULL) KL_TRY(plan_sweep(&x, o->sweep_parameter, NULL, err));
     KL_TRY(kl_dmrgrun_prepare(o, NULL, &x.t, err));
     KL_TRY(check_many(&x, err));
-    begin_progress(&x);
     if (x.t->scanning) {
-        KL_TRY(run_scan(&x, stopped, err));
+        all.ready = x.t;
+        x.t = NULL;
+        KL_TRY(kl_series_run(o, &series, stopped, err));
         goto out;
     }
+    begin_progress(&x);
     KL_TRY(kl_dmrgrun_start(x.t, done, &state, err));
     if (x.sweep.text != NULL) KL_TRY(run_values(&x, &state, done, stopped, err));
     else KL_TRY(run_single(&x, &state, done, stopped, err));

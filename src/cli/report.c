@@ -457,7 +457,7 @@ static void print_table_head(FILE *to, const char *title, int width, const kl_re
     fputc('\n', to);
 }
 
-void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest)
+void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int levels)
 {
     int width = 8;
     for (int i = 0; i < n; i++)
@@ -472,7 +472,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
         if (!item[i].exact) fprintf(to, " %10.1e %6d", item[i].discarded, item[i].m);
         for (int k = 0; k < item[i].nvalue; k++)
             fprintf(to, " %*.9f", value_width(item[i].name[k]), item[i].value[k]);
-        fprintf(to, "%s%s%s%s\n", mark_lowest && i == low ? "  <- lowest" : "",
+        fprintf(to, "%s%s%s%s\n", item[i].lowest == 1 ? "  <- lowest" : "",
                 !done                                            ? "  NOT CONVERGED"
                 : item[i].energy_converged && !item[i].converged ? "  NOT TOLD APART"
                                                                  : "",
@@ -480,7 +480,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
         for (int k = 1; k < item[i].nstate; k++)
             fprintf(to, "%-*s %23s\n", width, "", kl_report_column(item[i].energy[k], energy));
     }
-    if (!mark_lowest) return;
+    if (!levels) return;
     int as_low = 0;
     for (int i = 0; i < n; i++)
         if (i != low &&

@@ -56,6 +56,7 @@ typedef struct kl_report_item {
     int m;
     kl_dmrg_stop stop;
     int energy_converged, converged; /* kl_dmrgrun_converged */
+    int lowest;        /* 1 or 0: of the sectors that were tried; -1: there was no choice */
     char output[512];  /* "" for none */
 } kl_report_item;
 /* The sectors of a scan, whose lowest states are told together: as many as were asked for, at most. */
@@ -68,9 +69,9 @@ typedef struct kl_report_sectors {
 void kl_report_levels_text(FILE *to, const kl_report_sectors *s);
 void kl_report_levels_json(kl_json *j, const kl_report_sectors *s);
 
-/* A row for each of the n runs; mark_lowest 1: the lowest energy is marked. */
-void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
-void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest);
+/* A row for each of the n runs; levels 1: they are the sectors of one scan, whose lowest states are told. */
+void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int levels);
+void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int levels);
 
 typedef struct kl_report_head { /* what plans and growth are about */
     const kl_model *model;

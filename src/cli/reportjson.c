@@ -208,6 +208,7 @@ static void json_item(kl_json *j, const kl_report_item *item)
     kl_json_bool(j, "converged", item->converged);
     if (!item->exact) kl_json_bool(j, "energy_converged", item->energy_converged);
     kl_json_text(j, "stop", stop_word(item->stop, item->converged));
+    if (item->lowest >= 0) kl_json_bool(j, "lowest", item->lowest);
     kl_json_text(j, "output", item->output[0] != '\0' ? item->output : NULL);
     if (item->nvalue > 0) {
         kl_json_open(j, "measured", '{');
@@ -217,7 +218,7 @@ static void json_item(kl_json *j, const kl_report_item *item)
     kl_json_close(j, '}');
 }
 
-void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int mark_lowest)
+void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int levels)
 {
     kl_json j = kl_json_begin(to);
     const char *const method = n > 0 && item[0].exact ? "ed" : "dmrg";
@@ -227,7 +228,7 @@ void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_it
     kl_json_open(&j, "runs", '[');
     for (int i = 0; i < n; i++) json_item(&j, &item[i]);
     kl_json_close(&j, ']');
-    if (mark_lowest && n > 0) {
+    if (levels && n > 0) {
         const kl_report_sectors all = kl_report_sectors_of(n, item);
         kl_json_text(&j, "lowest", item[kl_report_lowest(n, item)].label);
         kl_report_levels_json(&j, &all);

@@ -68,6 +68,7 @@ kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char
                            .error_estimate = d->error_estimate,
                            .discarded = d->discarded,
                            .exact = exact,
+                           .lowest = -1,
                            .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
                            .stop = exact ? exact_stop(r) : d->stop};
     item.energy_converged = exact ? item.stop == KL_STOP_CONVERGED : kl_dmrgrun_energy_converged(d);
@@ -126,7 +127,7 @@ static void put_rows(FILE *to, int n, const kl_report_item *item)
                 fputc(',', to);
                 put_field(to, row->name[k]);
             }
-            fputs(",file\n", to);
+            fputs(row->lowest >= 0 ? ",lowest,file\n" : ",file\n", to);
         }
         put_label(to, row->label, 1);
         fprintf(to, "%.17g", row->energy[0]);
@@ -136,6 +137,7 @@ static void put_rows(FILE *to, int n, const kl_report_item *item)
         if (row->exact) fprintf(to, ",%.17g,,", row->error_estimate);
         else fprintf(to, ",%.17g,%d,%.17g", row->error_estimate, row->m, row->discarded);
         for (int k = 0; k < row->nvalue; k++) fprintf(to, ",%.17g", row->value[k]);
+        if (item[0].lowest >= 0) fprintf(to, ",%d", row->lowest);
         fputc(',', to);
         put_field(to, row->output);
         fputc('\n', to);

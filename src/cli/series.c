@@ -5,6 +5,7 @@
 #endif
 #include "cli/series.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "cli/rankscli.h"
 #include "cli/runtable.h"
 #include "config.h"
+#include "ed/bipartition.h"
 #include "run/edresult.h"
 #include "run/optiontable.h"
 #include "run/outputs.h"
@@ -35,6 +37,7 @@ typedef struct series {
     int n;
     kl_report_item *item; /* [n] */
     char title[256];
+    int sifts; /* 1: the sectors of one scan, of which the lowest alone keeps its file */
     int stopped;
 } series;
 
@@ -46,8 +49,8 @@ static int sweeps_sites(const kl_options *o)
 int kl_series_is(const kl_options *o)
 {
     if (o->resume != NULL || o->molecule) return 0;
-    if (sweeps_sites(o) || (o->sweep_parameter != NULL && o->command == KL_CMD_ED)) return 1;
-    return o->sweep_parameter == NULL && o->output != NULL && strchr(o->output, '{') != NULL;
+    if (o->sweep_parameter != NULL) return sweeps_sites(o) || o->command == KL_CMD_ED || kl_options_scan(o);
+    return o->output != NULL && strchr(o->output, '{') != NULL;
 }
 
 /* ---------------------------------------------------------------- names */
@@ -127,12 +130,21 @@ out:
     return st;
 }
 
+/* Where a scan that keeps its lowest state puts a sector meanwhile: "out.Sz=0.part.h5". */
+static kl_status name_file(const series *s, const char *label, char path[1024], kl_err *err)
+{
+    char part[160];
+    if (!s->sifts) return kl_series_name(s->pattern, label, path, err);
+    snprintf(part, sizeof part, "%.120s.part", label);
+    return kl_series_name(s->pattern, part, path, err);
+}
+
 static kl_status take_path(series *s, kl_task *t, const char *label, kl_err *err)
 {
     kl_status st = KL_OK;
     char path[1024];
     if (s->pattern == NULL) return KL_OK;
-    KL_TRY(kl_series_name(s->pattern, label, path, err));
+    KL_TRY(name_file(s, label, path, err));
     for (int i = 0; i < s->n; i++)
         if (strcmp(s->item[i].output, path) == 0)
             KL_TRY(kl_fail(err, KL_EINPUT,
@@ -146,35 +158,91 @@ out:
     return st;
 }
 
-static kl_status add_row(series *s, const kl_task *t, const kl_result *r, const char *label, const char *path,
-                         kl_err *err)
+/* The row that was added last beside those from `first' on, the sectors of one value. The row that is not,
+   or no more, the lowest of them; -1: it is the only one. */
+static int mark_lowest(series *s, int first)
+{
+    const int last = s->n - 1;
+    int low = first;
+    while (low < last && !s->item[low].lowest) low++;
+    const int below = low < last && s->item[last].energy[0] < s->item[low].energy[0];
+    s->item[last].lowest = low == last || below;
+    if (below) s->item[low].lowest = 0;
+    return low == last ? -1 : below ? low : last;
+}
+
+/* Leaves of a sector's file what its run has found: the state of the lowest alone is wanted. */
+static kl_status thin(const series *s, const kl_task *t, kl_report_item *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *r = NULL;
+    if (row->output[0] == '\0') goto out;
+    if (s->pattern == NULL) {
+        if (kl_ranks_first(t->ex)) unlink(row->output); /* its name was free: it is of this scan's making */
+        row->output[0] = '\0';
+    } else if (kl_ranks_first(t->ex)) {
+        KL_TRY(kl_result_read(row->output, &r, err));
+        KL_TRY(kl_result_write(row->output, r, NULL, err));
+    }
+out:
+    kl_result_destroy(&r);
+    return st;
+}
+
+/* All sectors are done: the file of the lowest takes the name that was asked for, the others go. */
+static kl_status keep_lowest(series *s, kl_err *err)
+{
+    for (int i = 0; i < s->n; i++) {
+        kl_report_item *const row = &s->item[i];
+        if (row->output[0] == '\0' || s->pattern == NULL) continue;
+        if (!row->lowest) {
+            if (kl_rankscli_tells()) unlink(row->output);
+            row->output[0] = '\0';
+            continue;
+        }
+        if (kl_rankscli_tells() && rename(row->output, s->pattern) != 0)
+            return kl_fail(err, KL_EIO, "--output: %.300s cannot be renamed to %.300s: %s", row->output,
+                           s->pattern, strerror(errno));
+        snprintf(row->output, sizeof row->output, "%.500s", s->pattern);
+    }
+    return KL_OK;
+}
+
+/* first: of the rows of the same value; -1: it has one. */
+static kl_status add_row(series *s, const kl_task *t, const kl_report_item *row, int first, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_realloc(&s->item, s->n + 1, KL_MEM_MISC, err));
-    s->item[s->n++] = kl_runtable_item(t, r, label, path);
+    s->item[s->n++] = *row;
+    const int higher = first >= 0 ? mark_lowest(s, first) : -1;
+    if (s->sifts && higher >= 0) KL_TRY(thin(s, t, &s->item[higher], err));
     if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(s->o, s->n, s->item, err));
 out:
     return st;
 }
 
-/* The sector t->target. */
-static kl_status run_one(series *s, kl_task *t, const char *label, kl_err *err)
+/* The sector t->target; first as in add_row. */
+static kl_status run_one(series *s, kl_task *t, const char *label, int first, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_result *done = NULL, *r = NULL;
     char path[1024] = "", note[1200];
+    kl_report_item row;
     t->dmrg.target = t->target;
     KL_TRY(take_path(s, t, label, err));
     if (t->o->temperatures == NULL) KL_TRY(find_done(t, s->pattern ? s->o->output : NULL, &done, err));
     if (done != NULL && done->finished) {
         snprintf(note, sizeof note, "%s: taken from %.1000s, which holds this run", label, s->o->output);
         if (kl_rankscli_tells()) kl_report_note(note);
-        KL_TRY(add_row(s, t, done, label, s->o->output, err));
+        row = kl_runtable_item(t, done, label, s->o->output);
+        KL_TRY(add_row(s, t, &row, first, err));
         goto out;
     }
     KL_TRY(s->method->go(s->method->self, t, done, label, &r, path, err));
-    if (r->finished) KL_TRY(add_row(s, t, r, label, path, err));
-    else s->stopped = 1;
+    s->stopped = !r->finished;
+    if (s->stopped) goto out;
+    row = kl_runtable_item(t, r, label, path);
+    KL_TRY(add_row(s, t, &row, first, err));
 out:
     kl_result_destroy(&done);
     kl_result_destroy(&r);
@@ -241,52 +309,121 @@ out:
     return st;
 }
 
+/* How many runs there will be of a scan. */
+static void tell_sectors(int64_t n, const int64_t *image)
+{
+    char note[100];
+    int64_t nimage = 0;
+    for (int64_t i = 0; i < n; i++) nimage += image[i] >= 0;
+    if (n < 2 || !kl_rankscli_tells()) return;
+    if (nimage == 0) snprintf(note, sizeof note, "%lld sectors, one run each", (long long)n);
+    else
+        snprintf(note, sizeof note, "%lld sectors, %lld runs: the others are reflections of these",
+                 (long long)n, (long long)(n - nimage));
+    kl_report_note(note);
+}
+
+/* Sector k of a scan; the runs of DMRG are for as many states as a small one has. */
+static kl_status take_sector(const series *s, kl_task *t, kl_qn sector, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_bipartition_size size;
+    t->target = sector;
+    t->scanning = 0; /* one sector: so says its file */
+    memset(t->scan, 0, sizeof t->scan);
+    if (s->o->command != KL_CMD_DMRG || s->o->states < 2) return KL_OK;
+    KL_TRY(kl_bipartition_measure(t->terms, sector, KL_BIPARTITION_SITES, &size, err));
+    t->dmrg.nstate = size.dim < (double)s->o->states ? (int)size.dim : (int)s->o->states;
+out:
+    return st;
+}
+
+/* A sector that H reflects into one that is done. */
+static kl_status add_image(series *s, const kl_task *t, const kl_report_item *of, const char *label,
+                           int first, kl_err *err)
+{
+    kl_report_item row = *of;
+    row.output[0] = '\0';
+    snprintf(row.label, sizeof row.label, "%s", label);
+    return add_row(s, t, &row, first, err);
+}
+
+/* All sectors of a scan. Where each is to have its file, each is run, the images of others as well. */
+static kl_status run_scan(series *s, kl_task *t, const char *which, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_qn *sector = NULL;
+    int64_t n = 0, *image = NULL;
+    char label[128], charges[96];
+    const int first = s->n;
+    KL_TRY(kl_task_sectors(t, &n, &sector, err));
+    for (int c = 0; c < t->model->ncharge; c++)
+        if (t->scan[c]) KL_TRY(check_pattern(s, t->model->charge[c].name, s->sifts ? 1 : n, err));
+    if (s->n + n > MOST_RUN) KL_TRY(kl_fail(err, KL_EINPUT, "these are more than %d runs", (int)MOST_RUN));
+    KL_TRY(kl_alloc(&image, n, KL_MEM_MISC, err));
+    if (s->sifts) KL_TRY(kl_task_images(t, n, sector, image, err));
+    else
+        for (int64_t k = 0; k < n; k++) image[k] = -1;
+    if (first == 0) tell_sectors(n, image);
+    for (int64_t k = 0; k < n && !s->stopped; k++) {
+        kl_qn_print(t->model, sector[k], charges, sizeof charges);
+        snprintf(label, sizeof label, "%s%s%s", which, which[0] != '\0' ? " " : "", charges);
+        if (image[k] >= 0) {
+            KL_TRY(add_image(s, t, &s->item[first + image[k]], label, first, err));
+            continue;
+        }
+        KL_TRY(take_sector(s, t, sector[k], err));
+        KL_TRY(run_one(s, t, label, first, err));
+        s->stopped |= k + 1 < n && kl_ranks_any(t->ex, kl_interrupted());
+    }
+out:
+    kl_free(&image);
+    kl_free(&sector);
+    return st;
+}
+
 /* The runs of one value: of the charges that are given, or one for each sector. */
 static kl_status run_value(series *s, int i, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
-    kl_qn *sector = NULL;
-    int64_t n = 1;
     char label[128], charges[96], which[64] = "";
     KL_TRY(set_value(s, i, err));
     KL_TRY(s->method->open(s->method->self, s->o, &t, err));
     const int many = t->scanning && s->o->temperatures == NULL,
-              named = many || (s->pattern != NULL && strchr(s->pattern, '{') != NULL);
-    if (many) KL_TRY(kl_task_sectors(t, &n, &sector, err));
-    for (int c = 0; many && c < t->model->ncharge; c++)
-        if (t->scan[c]) KL_TRY(check_pattern(s, t->model->charge[c].name, n, err));
+              named = s->pattern != NULL && strchr(s->pattern, '{') != NULL;
+    s->sifts = many && s->text == NULL && !named;
     if (i == 0)
-        snprintf(s->title, sizeof s->title, "%s%s%s%s, %s", t->model->name, *t->model->variant ? "(" : "",
-                 t->model->variant, *t->model->variant ? ")" : "", s->text != NULL ? s->text : t->lat->spec);
+        snprintf(s->title, sizeof s->title, "%s%s%s%s, %s%s", t->model->name, *t->model->variant ? "(" : "",
+                 t->model->variant, *t->model->variant ? ")" : "", s->text != NULL ? s->text : t->lat->spec,
+                 s->sifts ? ", all sectors" : "");
     if (s->text != NULL) snprintf(which, sizeof which, "%.40s=%.10g", s->name, s->value[i]);
-    if (s->n + n > MOST_RUN) KL_TRY(kl_fail(err, KL_EINPUT, "these are more than %d runs", (int)MOST_RUN));
-    for (int64_t k = 0; k < n && !s->stopped; k++) {
-        if (many) {
-            t->target = sector[k];
-            t->scanning = 0;
-            memset(t->scan, 0, sizeof t->scan);
-        }
+    if (many) {
+        KL_TRY(run_scan(s, t, which, err));
+    } else {
+        if (s->n + 1 > MOST_RUN)
+            KL_TRY(kl_fail(err, KL_EINPUT, "these are more than %d runs", (int)MOST_RUN));
         kl_qn_print(t->model, t->target, charges, sizeof charges);
         snprintf(label, sizeof label, "%s%s%s", which, which[0] != '\0' && named ? " " : "",
                  named ? charges : "");
-        KL_TRY(run_one(s, t, label, err));
-        s->stopped |= kl_ranks_any(t->ex, kl_interrupted());
+        KL_TRY(run_one(s, t, label, -1, err));
     }
+    s->stopped |= i + 1 < s->nvalue && kl_ranks_any(t->ex, kl_interrupted());
 out:
-    kl_free(&sector);
     kl_task_destroy(&t);
     return st;
 }
 
 static void tell(const series *s, int stopped)
 {
-    if (s->o->json) kl_report_table_json(stdout, s->title, s->n, s->item, 0);
-    else kl_report_table(stdout, s->title, s->n, s->item, 0);
+    if (s->o->json) kl_report_table_json(stdout, s->title, s->n, s->item, s->sifts);
+    else kl_report_table(stdout, s->title, s->n, s->item, s->sifts);
     fflush(stdout);
     if (!stopped || !kl_rankscli_tells()) return;
-    kl_report_error(s->pattern != NULL ? "interrupted; the same command goes on with what is left"
-                                       : "interrupted; the runs above are done");
+    kl_report_error(s->pattern != NULL
+                        ? "interrupted; the same command goes on with what is left"
+                        : "interrupted; the runs above are done, and with --output FILE the same "
+                          "command would go on with what is left");
 }
 
 kl_status kl_series_run(kl_options *o, const kl_series_method *method, int *stopped, kl_err *err)
@@ -296,6 +433,8 @@ kl_status kl_series_run(kl_options *o, const kl_series_method *method, int *stop
     KL_TRY(kl_options_check(o, err));
     KL_TRY(begin(&s, err));
     for (int i = 0; i < s.nvalue && !s.stopped && st == KL_OK; i++) st = run_value(&s, i, err);
+    if (s.sifts && !s.stopped && st == KL_OK) st = keep_lowest(&s, err);
+    if (s.sifts && st == KL_OK && kl_rankscli_tells()) st = kl_runtable_csv(o, s.n, s.item, err);
     if (s.n > 0 || st == KL_OK) tell(&s, s.stopped);
     *stopped = s.stopped;
 out:

@@ -252,6 +252,16 @@ static kl_status refuse_rivals(const kl_options *o, kl_err *err)
     return KL_OK;
 }
 
+int kl_options_scan(const kl_options *o)
+{
+    for (int i = 0; i < o->charge.n; i++) {
+        const size_t name = kl_split_name(o->charge.text[i]);
+        const char *const value = o->charge.text[i] + (name > 0 ? name + 1 : 0);
+        if (strcmp(value, "scan") == 0 || strpbrk(value, ":,") != NULL) return 1;
+    }
+    return 0;
+}
+
 /* What a swept parameter cannot go together with. */
 static kl_status check_sweep(const kl_options *o, kl_err *err)
 {
@@ -263,16 +273,6 @@ static kl_status check_sweep(const kl_options *o, kl_err *err)
             return kl_fail(err, KL_EINPUT,
                            "--parameter %s and --sweep-parameter %s: one of them says what %.*s is, not both",
                            o->parameter.text[i], o->sweep_parameter, (int)swept, o->sweep_parameter);
-    if (o->command == KL_CMD_ED || strncmp(o->sweep_parameter, "sites=", strlen("sites=")) == 0)
-        return KL_OK; /* runs that know nothing of each other */
-    for (int i = 0; i < o->charge.n; i++) {
-        const size_t name = kl_split_name(o->charge.text[i]);
-        const char *const value = o->charge.text[i] + (name > 0 ? name + 1 : 0);
-        if (strcmp(value, "scan") == 0 || strpbrk(value, ":,") != NULL)
-            return kl_fail(
-                err, KL_EINPUT,
-                "--charge scan and --sweep-parameter exclude each other: run the scan at one value first");
-    }
     return KL_OK;
 }
 

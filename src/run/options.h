@@ -161,6 +161,9 @@ kl_status kl_options_kind(const kl_options *o, const char *where, const char *ke
 /* After the last value: options that another method takes, and combinations that contradict each other. */
 kl_status kl_options_check(const kl_options *o, kl_err *err) KL_MUST_CHECK;
 
+/* 1: --charge leaves the values of some charges open: scan, a range or a list. */
+int kl_options_scan(const kl_options *o);
+
 /* The most states that --m or --schedule asks for; 0: neither was given. */
 int kl_options_widest(const kl_options *o);
 

@@ -1,5 +1,5 @@
 -- Runs of every kind that keep checkpoints, killed at random moments and gone on with: what they end with is,
--- to the bit, what an undisturbed run ends with. A scan, which keeps nothing, is begun again.
+-- to the bit, what an undisturbed run ends with. A scan is given again, and goes on.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli/kills.lua KRONLAT FCIDUMP KILLS [SEED]; prints TAP, exits 1 on a failure. Works in a
 -- folder of its own below $TMPDIR or /tmp.

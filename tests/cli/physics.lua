@@ -121,7 +121,7 @@ do
         ok(near(one.energy, n * one.measured["bond(nn)"], 1e-9), "its energy by bonds, " .. one.label)
     end
     local table_ = kit.slurp(kit.at "r.csv")
-    ok(table_:find "^sites,Sz,energy,error,m,discarded,bond%(nn%),file\n4,0,%-"
+    ok(table_:find "^sites,Sz,energy,error,m,discarded,bond%(nn%),lowest,file\n4,0,%-"
         and select(2, table_:gsub("\n", "")) == 7, "its table", table_)
     local again, note = document(line)
     ok(select(2, note:gsub("taken from", "")) == 6 and again.runs[6].energy == doc.runs[6].energy,
@@ -140,6 +140,14 @@ do
             and other.output == "u" .. 4 * (i - 1) .. ".h5", "ed and dmrg along U, " .. one.label,
             other.energy)
     end
+    along = "dmrg hubbard --sites 4 --sweep-parameter U=0:4:4 --charge N_up=1:2 --charge N_dn=2 -o 'l{U}.{N_up}.h5'"
+    swept = document(along .. " --csv l.csv")
+    local lows = {}
+    for _, one in ipairs(swept.runs or {}) do lows[#lows + 1] = one.lowest and one.label or nil end
+    ok(table.concat(lows, "; ") == "U=0 N_up=2 N_dn=2; U=4 N_up=1 N_dn=2", "the lowest sector of each value",
+        table.concat(lows, "; "))
+    ok((kit.slurp(kit.at "l.csv") or ""):find ",1,l0%.2%.h5\n4,1,2,.*,1,l4%.1%.h5\n4,2,2,.*,0,l4%.2%.h5\n$",
+        "their table says so", kit.slurp(kit.at "l.csv"))
     local f = assert(io.open(kit.at "job.lua", "w"))
     f:write [[return { { command = "ed", model = "heisenberg", lattice = { "ring:6", "ladder:3x2" },
         charge = "Sz=0", output = "j{lattice}.h5" }, { model = "heisenberg", sites = { 4, 6 }, m = { 8, 16 },

@@ -344,4 +344,31 @@ do
     end
 end
 
+-- So does a scan, which keeps the sectors in files of their own until all are done.
+do
+    local line = "dmrg heisenberg -p S=1 --sites 24 --charge Sz=0:2 --accuracy 1e-8 --checkpoint-every 0 "
+        .. "--threads 1 --json -o "
+    local began = os.time()
+    local status, out, err = run(line .. "s.h5")
+    local whole, seconds = json(out), math.max(0.5, os.time() - began)
+    ok(status == 0 and whole and #whole.runs == 3 and whole.runs[1].output == "s.h5"
+        and not slurp(at "s.Sz=0.part.h5") and not slurp(at "s.Sz=2.part.h5"),
+        "a scan leaves the state of its lowest sector", out, err)
+    for round = 1, rounds(4) do
+        shell "rm -f q*.h5"
+        shell(("$K %s q.h5 & p=$!; sleep %.3f; kill -%s $p; wait $p"):format(line,
+            (0.1 + 0.8 * math.random()) * seconds, round % 2 == 0 and "INT" or "9"))
+        local parts = slurp(at "q.Sz=0.part.h5") ~= nil
+        local _, text, why = run(line .. "q.h5")
+        local again = json(text) or { runs = {} }
+        local good = slurp(at "q.h5") and not slurp(at "q.Sz=0.part.h5") and not slurp(at "q.Sz=1.part.h5")
+        for k, row in ipairs(whole and whole.runs or {}) do
+            local other = again.runs[k] or {}
+            good = good and row.energy == other.energy and row.error_estimate == other.error_estimate
+        end
+        ok(good, "a scan that was killed goes on to the same bits" .. (parts and ", from its files" or ""),
+            text, why)
+    end
+end
+
 kit.finish()

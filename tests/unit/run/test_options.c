@@ -186,7 +186,6 @@ static const struct {
     {"dmrg m --m 10 --m-min 20 --discard 1e-8", "--m-min: 20 is above --m 10"},
     {"dmrg m --states 4 --basis 5", "at least 6"},
     {"dmrg m --sweep-parameter U", "--sweep-parameter: 'U'"},
-    {"dmrg m --sweep-parameter U=1,2 --charge scan", "exclude each other"},
     {"dmrg m --output=", "--output: the value is empty"},
     {"dmrg m --spectral Sz@0", "dmrg: --spectral belongs to `kronlat ed'; `kronlat dmrg --help' lists"},
     {"dmrg m --boundary 3", "--boundary belongs to `kronlat ed'"},
