@@ -46,13 +46,10 @@ static int by_energy(const void *x, const void *y)
     return (a->at > b->at) - (a->at < b->at);
 }
 
-static int by_position(const void *x, const void *y)
-{
-    const low_det *const a = x, *const b = y;
-    return (a->at > b->at) - (a->at < b->at);
-}
+/* Open shells of a determinant whose partners are looked for: 2^12 subsets. */
+enum { MOST_OPEN = 12 };
 
-/* The lowest of d, at most `want` and without cutting a group of equal ones (spin partners); by position. */
+/* The lowest of d, at most `want` and without cutting a group of equal ones; by energy. */
 static kl_status lowest_dets(int64_t n, const double *d, int want, low_det **out, int *size, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -85,7 +82,6 @@ static kl_status lowest_dets(int64_t n, const double *d, int want, low_det **out
         while (cut > want / 2 && heap[cut].e - heap[cut - 1].e < 1e-9) cut--;
         have = cut > want / 2 ? cut : want;
     }
-    qsort(heap, (size_t)have, sizeof(*heap), by_position);
     *out = heap;
     *size = have;
     return KL_OK;
@@ -94,13 +90,84 @@ out:
     return st;
 }
 
+static int has(const int64_t *sorted, int n, int64_t at)
+{
+    int low = 0, high = n;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (sorted[middle] < at) low = middle + 1;
+        else high = middle;
+    }
+    return low < n && sorted[low] == at;
+}
+
+static void insert(int64_t *sorted, int *n, int64_t at)
+{
+    int k = (*n)++;
+    for (; k > 0 && sorted[k - 1] > at; k--) sorted[k] = sorted[k - 1];
+    sorted[k] = at;
+}
+
+/* Positions of all determinants of the space that differ from (a, b) in the spins of its open shells alone;
+   at most `room` of them, else 0. */
+static int partners(const kl_detspace *s, uint64_t a, uint64_t b, int room, int64_t *at)
+{
+    const uint64_t open = a ^ b, both = a & b;
+    const int up = __builtin_popcountll(a & ~b);
+    uint64_t spin = 0;
+    int n = 0;
+    if (__builtin_popcountll(open) > MOST_OPEN) return 0;
+    do { /* all subsets of the open shells */
+        if (__builtin_popcountll(spin) == up) {
+            const int64_t found = kl_detspace_find(s, both | spin, both | (open & ~spin));
+            if (found >= 0 && n == room) return 0;
+            if (found >= 0) at[n++] = found;
+        }
+        spin = (spin - open) & open;
+    } while (spin != 0);
+    return n;
+}
+
+/* The lowest determinants and their partners in spin, ascending. Where no partner is missing H and S^2 of the
+   block commute, and its eigenvectors have a spin. One whose partners do not fit in is left
+   out of a block that is half full, and stands alone in an emptier one: a low determinant is worth more than
+   a spin. */
+static kl_status with_partners(const kl_detspace *s, const low_det *low, int nlow, int64_t **out, int *size,
+                               kl_err *err)
+{
+    kl_status st = KL_OK;
+    int64_t *sorted = NULL, *group = NULL;
+    int n = 0;
+    KL_TRY(kl_alloc(&sorted, nlow, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&group, nlow, KL_MEM_WORK, err));
+    for (int i = 0; i < nlow; i++) {
+        int64_t ia, ib;
+        if (has(sorted, n, low[i].at)) continue;
+        kl_detspace_at(s, low[i].at, &ia, &ib);
+        const int m = partners(s, s->a->bits[ia], s->b->bits[ib], nlow - n, group);
+        for (int k = 0; k < m; k++)
+            if (!has(sorted, n, group[k])) insert(sorted, &n, group[k]);
+        if (m == 0 && n < (nlow + 1) / 2) insert(sorted, &n, low[i].at);
+    }
+    *out = sorted;
+    *size = n;
+    sorted = NULL;
+out:
+    kl_free(&sorted);
+    kl_free(&group);
+    return st;
+}
+
 kl_status kl_pspace_make(kl_pspace *b, const kl_fcidump *g, const kl_detspace *s, kl_exec *ex,
                          kl_dptr diagonal, const double *d, int want, kl_err *err)
 {
     kl_status st = KL_OK;
     low_det *low = NULL;
+    int64_t *at = NULL;
+    int nlow;
     uint64_t (*bits)[2] = NULL;
-    KL_TRY(lowest_dets(s->n, d, want, &low, &b->size, err));
+    KL_TRY(lowest_dets(s->n, d, want, &low, &nlow, err));
+    KL_TRY(with_partners(s, low, nlow, &at, &b->size, err));
     const int n = b->size;
     b->ex = ex;
     b->n = s->n;
@@ -114,18 +181,18 @@ kl_status kl_pspace_make(kl_pspace *b, const kl_fcidump *g, const kl_detspace *s
     b->mid = b->in + n;
     for (int i = 0; i < n; i++) {
         int64_t ia, ib;
-        kl_detspace_at(s, low[i].at, &ia, &ib);
+        kl_detspace_at(s, at[i], &ia, &ib);
         bits[i][0] = s->a->bits[ia];
         bits[i][1] = s->b->bits[ib];
-        if (b->nrun > 0 && low[i].at == b->run[b->nrun - 1].at + b->run[b->nrun - 1].n)
-            b->run[b->nrun - 1].n++;
-        else b->run[b->nrun++] = (kl_pspace_run){low[i].at, i, 1};
+        if (b->nrun > 0 && at[i] == b->run[b->nrun - 1].at + b->run[b->nrun - 1].n) b->run[b->nrun - 1].n++;
+        else b->run[b->nrun++] = (kl_pspace_run){at[i], i, 1};
         for (int j = 0; j <= i; j++)
             b->vector[i + j * n] = kl_slater_element(g, bits[i][0], bits[i][1], bits[j][0], bits[j][1]);
     }
     KL_TRY(kl_dense_eig(n, b->vector, n, b->energy, err));
 out:
     kl_free(&low);
+    kl_free(&at);
     kl_free(&bits);
     return st;
 }

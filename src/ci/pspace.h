@@ -24,7 +24,8 @@ typedef struct kl_pspace {
     double *in, *mid; /* [size] */
 } kl_pspace;
 
-/* The `want' lowest determinants, and those as low as the last of them. d: the diagonal on the host. */
+/* About the `want' lowest determinants, with all that differ from one of them in the spins of open shells
+   alone: eigenvectors of the block are such of S^2. d: the diagonal on the host. */
 kl_status kl_pspace_make(kl_pspace *b, const kl_fcidump *g, const kl_detspace *s, kl_exec *ex,
                          kl_dptr diagonal, const double *d, int want, kl_err *err) KL_MUST_CHECK;
 void kl_pspace_clear(kl_pspace *b);

@@ -1,10 +1,11 @@
-/* y = H x by rows of alpha strings, as slater.c puts a matrix together, with sums in place of stored elements.
+/* y = H x by rows of alpha strings, as slater.c puts a matrix together, with sums in place of stored
+   elements.
 
    A task has the determinants of one alpha string ia, or a stretch of them, and sums their elements of y in a
    table by beta string. For every alpha string ja that H connects ia with:
    1. ja = ia: T_beta along the row, by its lists or, in a short row, by all pairs of its strings;
-   2. ja by a move: V_ab and T_alpha's single excitations. From the shorter side: either each beta string of ia
-      takes what its moves lead to in the row of ja, or each of ja gives to where its moves lead. In a
+   2. ja by a move: V_ab and T_alpha's single excitations. From the shorter side: either each beta string of
+      ia takes what its moves lead to in the row of ja, or each of ja gives to where its moves lead. In a
       truncated space the rows of high alpha strings are short, and most moves of a long row lead to nothing.
    3. ja by two moves: T_alpha's double excitations, beta stays.
    A row of y belongs to one task, and a task goes over strings in their order.

@@ -8,6 +8,7 @@
 #include <lapack.h>
 
 #include "ci/ci.h"
+#include "ci/cisector.h"
 #include "io/cifile.h"
 #include "base/dense.h"
 #include "base/mem.h"
@@ -856,6 +857,48 @@ static void test_plan_counts(void **state)
     kl_fcidump_destroy(&f);
 }
 
+/* Eigenvectors of the small block have a spin, but where levels meet. */
+static void test_start_spins(void **state)
+{
+    (void)state;
+    static const char *const file[] = {"h2o-631g-fc.fcidump", "n2-sto3g.fcidump", "o2-triplet-sto3g.fcidump"};
+    for (int m = 0; m < 3; m++) {
+        kl_err err;
+        kl_fcidump *f = load(file[m]);
+        kl_ci_opts o = ask("full", 1);
+        kl_ciorbitals l = {0};
+        kl_cisector s = {.irrep = 0};
+        kl_ci_block info = {0};
+        double *c, s2;
+        int nseen = 0;
+        kl_test_case("%s", file[m]);
+        o.nthread = 1;
+        o.pspace = 100;
+        expect_ok(kl_ciorbitals_make(f, &o, &l, &err), err);
+        expect_ok(kl_cisector_make(&s, &l, ex, &o, NULL, &info, &err), err);
+        const kl_pspace *const b = &s.block;
+        expect_true(b->size > 50 && b->size <= 100 && b->size < s.space->n);
+        c = calloc((size_t)s.space->n, sizeof *c);
+        for (int j = 0; j < b->size; j++) {
+            if ((j > 0 && b->energy[j] - b->energy[j - 1] < 1e-6) ||
+                (j + 1 < b->size && b->energy[j + 1] - b->energy[j] < 1e-6))
+                continue;
+            for (int k = 0; k < b->nrun; k++)
+                for (int i = 0; i < b->run[k].n; i++)
+                    c[b->run[k].at + i] = b->vector[b->run[k].first + i + j * b->size];
+            expect_ok(kl_detstate_spin(s.space, 1, c, &s2, &err), err);
+            const double spin = 0.5 * (sqrt(1 + 4 * fabs(s2)) - 1);
+            expect_near(spin, round(spin), 1e-6);
+            nseen++;
+        }
+        expect_true(nseen > 20);
+        free(c);
+        kl_cisector_clear(&s, ex);
+        kl_ciorbitals_clear(&l);
+        kl_fcidump_destroy(&f);
+    }
+}
+
 static void test_allocations(void **state)
 {
     (void)state;
@@ -900,6 +943,7 @@ int main(void)
                                        cmocka_unit_test(test_threads_and_file),
                                        cmocka_unit_test(test_limits),
                                        cmocka_unit_test(test_allocations),
+                                       cmocka_unit_test(test_start_spins),
                                        cmocka_unit_test(test_plan_counts)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }
