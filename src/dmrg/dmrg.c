@@ -1,5 +1,6 @@
 /* Finite-lattice sweeps: schedule, noise, tolerances, stopping. See dmrg.h and ownunit.h. Outline of a run:
-   1. start: random or product state, or a saved one;
+   1. start: random or product state, or a saved one; where the first sweep ends above products of site states
+      that a search finds, these;
    2. a sweep goes there and back, optimizing each bond once in each half-sweep; schedule.h says with how many
       states, and when to end;
    3. where no sweep has carried guards, a probe at the end looks for states that the run may have missed;
@@ -8,6 +9,7 @@
 #include "dmrg/dmrg.h"
 #include "dmrg/canonical.h"
 #include "dmrg/engine.h"
+#include "dmrg/products.h"
 #include "base/mem.h"
 #include "base/prof.h"
 #include "record/reclist.h"
@@ -33,23 +35,24 @@ enum {
 #define WHOLE_BLOCK 256.0    /* and of a block for it */
 #define WHOLE_GAP 1e-7       /* of the unit: residual of its guard, whose energy is good to the square */
 #define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
+#define LOWER 1e-6 /* of the unit: by which a product has to lie lower for sweeps to begin with it */
 
 typedef struct run {
     kl_engine *e;
     const kl_dmrg_opts *o;
     const kl_dmrg_monitor *mon;
     kl_dmrg_result *res;
-    kl_schedule plan;            /* what the sweeps that are made ask for */
+    kl_schedule plan; /* what the sweeps that are made ask for */
     double energy[KL_MAX_STATE];
     double constant;
-    kl_exec *where;              /* of the last sweep of its own */
-    kl_exec *cpu;                /* opened for a probe; NULL: none was needed */
+    kl_exec *where; /* of the last sweep of its own */
+    kl_exec *cpu; /* opened for a probe; NULL: none was needed */
     /* 1: these sweeps look for states that the run missed, and are not its own */
     int probing;
     /* of the current sweep: its clock, and what stood in its row before this process */
     double sweep_start, seconds_before, flop_before;
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
-    double discarded, entropy;   /* of the last truncation */
+    double discarded, entropy; /* of the last truncation */
     double *entropies;
 } run;
 
@@ -373,6 +376,41 @@ out:
     return st;
 }
 
+static int start_m(const run *r, const kl_stage *g)
+{
+    return r->o->nsweep && g->m < START_M ? g->m : START_M;
+}
+
+/* Products of site states with a lower energy than the first sweep found, for the wanted states or for
+   guards: what sweeps began with at random has led into a valley of its own, such as a ferromagnet with more
+   domain walls than it need have, or its mirror image was never met. They begin again with these products. */
+static kl_status begin_lower(run *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const from = r->e, *e = NULL;
+    const kl_dmrg_row *const row = &r->res->row[0];
+    kl_products low = {0};
+    int lower = 0;
+    if (r->res->nrow != 1 || r->plan.whole || r->plan.m_start > 0 || r->o->start) return KL_OK;
+    KL_TRY(kl_products_find(from, from->nstate, &low, err));
+    for (int k = 0; k < low.n; k++)
+        lower |= low.energy[k] + r->constant < row->energy[k] - LOWER * r->plan.unit.gap;
+    if (!lower) goto out;
+    const kl_engine_opts same = options_of(from);
+    const kl_stage g = kl_schedule_stage(&r->plan, r->res);
+    KL_TRY(kl_engine_create(from->terms, from->ex, &same, &e, err));
+    KL_TRY(kl_engine_start(e, start_m(r, &g), low.n, low.state, err));
+    for (int k = 0; k < low.n; k++) r->energy[k] = low.energy[k] + r->constant;
+    kl_engine_count_on(e, from);
+    kl_engine_destroy(&r->e);
+    r->e = e;
+    e = NULL;
+out:
+    kl_engine_destroy(&e);
+    kl_products_clear(&low);
+    return st;
+}
+
 /* Where a sweep of few states is fast: launches alone would take a device longer. The old executor, if there
    is no memory for another. */
 static kl_exec *fast_for_few(run *r, int m)
@@ -454,6 +492,7 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
         const int complete =
             !r->interrupted || (r->e->centre == 0 && (r->interrupted < 0 || r->e->nsite == 2));
         ends = complete && kl_schedule_ends(&r->plan, res, &res->stop);
+        if (complete && !ends) KL_TRY(begin_lower(r, err));
         if (!ends && r->interrupted) {
             res->stop = KL_STOP_INTERRUPTED;
             res->direction = r->interrupted;
@@ -534,7 +573,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
     g = kl_schedule_stage(&r.plan, res);
     r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err)
-                  : kl_engine_start(r.e, o->nsweep && g.m < START_M ? g.m : START_M, o->start, err));
+                  : kl_engine_start(r.e, start_m(&r, &g), o->start != NULL, o->start, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
     const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);

@@ -92,14 +92,50 @@ out:
 /* By which step a site goes to the block on its right, for one by which it goes to that on its left. */
 static int step_right(const kl_site_type *site, int s) { return site->other != NULL ? site->other[s] : s; }
 
+/* Products that a start holds: the isometries beyond a cut have the rest of each among their columns. */
+typedef struct products {
+    int n;
+    const int *state; /* [n][nsite] */
+    kl_qn *charge; /* [n][nsite + 1]: of sites p.. of each */
+    int *column; /* [n]: of its sector of the last block, where sites p.. of each are; equal ones share it */
+} products;
+
+static const int *state_of(const kl_engine *e, const products *x, int k)
+{
+    return x->state + (int64_t)k * e->nsite;
+}
+
+static kl_qn charge_of(const kl_engine *e, const products *x, int k, int p)
+{
+    return x->charge[(int64_t)k * (e->nsite + 1) + p];
+}
+
+/* Which rows of sector c of site p (x) the block beyond the products are in: row[n], column[k] the place of
+   product k there, -1 for those of other sectors. Returns how many rows. */
+static int rows_of(const kl_engine *e, const products *x, int p, const kl_enlarged *en, int c, int *row,
+                   int *column)
+{
+    int n = 0;
+    for (int k = 0; k < x->n; k++) {
+        column[k] = -1;
+        if (kl_qn_cmp(charge_of(e, x, k, p), en->basis.q[c])) continue;
+        const int s = step_right(en->site, state_of(e, x, k)[p]),
+                  at = en->part_off[c * en->d + s] + x->column[k];
+        int i = 0;
+        while (i < n && row[i] != at) i++;
+        if (i == n) row[n++] = at;
+        column[k] = i;
+    }
+    return n;
+}
+
 /* Random right isometry at position p over the block beyond it. */
-static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, const kl_qn *product,
-                                 kl_err *err)
+static kl_status random_isometry(kl_engine *e, int p, int m, products *x, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
     kl_isometry *iso = NULL;
-    int *sec = NULL, *dim = NULL, nsec = 0;
+    int *sec = NULL, *dim = NULL, nsec = 0, row[KL_MAX_STATE], column[KL_MAX_STATE], next[KL_MAX_STATE];
     uint64_t rng = e->seed * 1000003u + (uint64_t)p;
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
     const int n = en->basis.nsec;
@@ -107,22 +143,26 @@ static kl_status random_isometry(kl_engine *e, int p, int m, const int *start, c
     KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
     KL_TRY(kl_engine_share(e, KL_RIGHT, p, m, &en->basis, dim, err));
     for (int c = 0; c < n; c++) {
-        if (product && !kl_qn_cmp(product[p], en->basis.q[c]) && dim[c] < 1) dim[c] = 1;
+        const int least = rows_of(e, x, p, en, c, row, column);
+        if (dim[c] < least) dim[c] = least;
         if (dim[c] > 0) sec[nsec] = c, dim[nsec] = dim[c], nsec++;
     }
     KL_TRY(kl_isometry_create_take(&en, nsec, sec, dim, &iso, err));
-    for (int k = 0; k < nsec; k++) {
-        const int rows = iso->enlarged->basis.dim[iso->sec[k]];
-        double *const a = iso->data + iso->off[k];
-        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[k]; i++) a[i] = kl_random_uniform(&rng);
-        /* column 0 is the product state: column 0 of the block (x) start[p] */
-        if (product && !kl_qn_cmp(product[p], iso->basis.q[k])) {
-            memset(a, 0, (size_t)rows * sizeof *a);
-            const int s = step_right(iso->enlarged->site, start[p]);
-            a[iso->enlarged->part_off[iso->sec[k] * iso->enlarged->d + s]] = 1;
+    for (int c = 0; c < nsec; c++) {
+        const int rows = iso->enlarged->basis.dim[iso->sec[c]];
+        double *const a = iso->data + iso->off[c];
+        for (int64_t i = 0; i < (int64_t)rows * iso->basis.dim[c]; i++) a[i] = kl_random_uniform(&rng);
+        /* the first columns are the products: columns of the block (x) their states of this site */
+        const int nrow = rows_of(e, x, p, iso->enlarged, iso->sec[c], row, column);
+        for (int i = 0; i < nrow; i++) {
+            memset(a + (int64_t)i * rows, 0, (size_t)rows * sizeof *a);
+            a[row[i] + (int64_t)i * rows] = 1;
         }
-        KL_TRY(kl_dense_qr(rows, iso->basis.dim[k], a, rows, NULL, 0, err));
+        for (int k = 0; k < x->n; k++)
+            if (column[k] >= 0) next[k] = column[k];
+        KL_TRY(kl_dense_qr(rows, iso->basis.dim[c], a, rows, NULL, 0, err));
     }
+    for (int k = 0; k < x->n; k++) x->column[k] = next[k];
     KL_TRY(kl_engine_set_isometry_take(e, KL_RIGHT, p, &iso, &(kl_dptr){0}, err));
 out:
     kl_enlarged_destroy(&en);
@@ -149,39 +189,53 @@ static kl_status product_charges(const kl_engine *e, const int *start, kl_qn *pr
                    kl_qn_print(model, e->target, b, sizeof b));
 }
 
-kl_status kl_engine_start(kl_engine *e, int m, const int *start, kl_err *err)
+/* Wavefunction k is product k, and a little of all the rest. */
+static kl_status begin_with(kl_engine *e, const products *x, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_model *const model = e->terms->model;
-    const int n = e->nsite;
-    kl_qn *product = NULL;
+    const int64_t len = e->layout.n * e->nstate;
     double *host = NULL;
-    if (start) {
-        KL_TRY(kl_alloc(&product, n + 1, KL_MEM_WORK, err));
-        KL_TRY(product_charges(e, start, product, err));
+    KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
+    KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
+    for (int k = 0; k < x->n && k < e->nstate; k++) {
+        const int *const s = state_of(e, x, k);
+        double *const psi = host + k * e->layout.n;
+        for (int64_t i = 0; i < e->layout.n; i++) psi[i] *= 1e-3;
+        kl_qn first;
+        const int open = kl_qn_step(model, kl_qn_edge(model, e->target), e->row->site, s[0], 1, &first),
+                  i = open ? kl_basis_find(&e->row->basis, first) : -1, j = i < 0 ? -1 : e->layout.pair[i];
+        if (j < 0) KL_TRY(kl_fail(err, KL_EINPUT, "the start state cannot be completed"));
+        const int r = e->row->part_off[i * e->row->d + s[0]],
+                  c = e->col->part_off[j * e->col->d + step_right(e->col->site, s[1])] + x->column[k];
+        psi[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
+    }
+    KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
+out:
+    kl_free(&host);
+    return st;
+}
+
+kl_status kl_engine_start(kl_engine *e, int m, int nproduct, const int *product, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = e->nsite;
+    products x = {.n = nproduct, .state = product};
+    KL_TRY(kl_alloc(&x.charge, (int64_t)nproduct * (n + 1), KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.column, nproduct, KL_MEM_WORK, err));
+    for (int k = 0; k < nproduct; k++) {
+        KL_TRY(product_charges(e, state_of(e, &x, k), x.charge + (int64_t)k * (n + 1), err));
+        x.column[k] = 0;
     }
     for (int p = n - 1; p > 1; p--) {
-        KL_TRY(random_isometry(e, p, m, start, product, err));
+        KL_TRY(random_isometry(e, p, m, &x, err));
         KL_TRY(kl_engine_rebuild(e, KL_RIGHT, p, err));
         KL_TRY(kl_engine_put_away(e, KL_RIGHT, p, err));
     }
     KL_TRY(kl_engine_open(e, 0, err));
-    if (start) {
-        const int64_t len = e->layout.n * e->nstate;
-        KL_TRY(kl_alloc(&host, len, KL_MEM_WORK, err));
-        KL_TRY(e->ex->vt.download(e->ex, host, e->psi, len, err));
-        for (int64_t i = 0; i < e->layout.n; i++) host[i] *= 1e-3;
-        kl_qn first;
-        const int open = kl_qn_step(model, kl_qn_edge(model, e->target), e->row->site, start[0], 1, &first),
-                  i = open ? kl_basis_find(&e->row->basis, first) : -1, j = i < 0 ? -1 : e->layout.pair[i];
-        if (j < 0) KL_TRY(kl_fail(err, KL_EINPUT, "the start state cannot be completed"));
-        const int r = e->row->part_off[i * e->row->d + start[0]],
-                  c = e->col->part_off[j * e->col->d + step_right(e->col->site, start[1])];
-        host[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
-        KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));
-    }
+    if (nproduct > 0) KL_TRY(begin_with(e, &x, err));
 out:
-    kl_free(&product);
-    kl_free(&host);
+    kl_free(&x.charge);
+    kl_free(&x.column);
     return st;
 }

@@ -12,6 +12,7 @@
 #include "dmrg/gramcolumns.h"
 #include "dmrg/sectorfill.h"
 #include "phase.h"
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +23,19 @@ enum {
     CLEANINGS = 2, /* projections out of the known basis: one leaves rounding of what it takes away */
     TOGETHER = 1 << 15 /* random numbers a thread makes at a time */
 };
+#define ROUNDING 1e-28 /* of |G|^2 before it was cleaned: what rounding leaves of a row in the known basis */
 
 /* A sector of the far side and its partner on the near one. */
 typedef struct strip {
     int near, far;
-    int rows;         /* of the sketch, of one wavefunction; 0: there is nothing to add */
-    int dim, known;   /* states of the enlarged block here; of the known basis */
-    int sec;          /* of the known basis, or -1 */
-    int64_t omega;    /* [near dimension x rows] */
-    int64_t g;        /* [nstate rows x dim] */
-    int count, taken; /* rows of all wavefunctions; states that are added */
+    int rows; /* of the sketch, of one wavefunction; 0: there is nothing to add */
+    int dim, known; /* states of the enlarged block here; of the known basis */
+    int sec; /* of the known basis, or -1 */
+    int64_t omega; /* [near dimension x rows] */
+    int64_t g; /* [nstate rows x dim] */
+    int count, taken, most; /* rows of all wavefunctions; states that are added, that could be */
     int64_t gram, first; /* [count x count] of `small`, [count] of `value` */
-    int64_t e;        /* the states taken: [dim x taken] */
+    int64_t e; /* the states taken: [dim x taken] */
     kl_status status;
     kl_err error;
 } strip;
@@ -49,6 +51,7 @@ typedef struct sketch {
     int64_t *kplace; /* [operators of the cut][adjoint 0, 1][near sectors]: of K, or -1 */
     int64_t nk;
     double *guess, *small, *value; /* of Omega; eigenvectors of G G^T, and values, ascending */
+    double square; /* |G|^2 before the known basis was taken out of it */
 } sketch;
 
 static int known_sector(const kl_isometry *iso, int c)
@@ -336,36 +339,23 @@ static void push_clean(const sketch *t, const strip *s, int rows, int count, int
                                  .a = b,
                                  .b = at,
                                  .alpha = 1};
-    *kl_batch_push(q) = rows ? (kl_rec){.kind = KL_REC_GEMM,
-                                        .ta = 1,
-                                        .tb = 1,
-                                        .beta = 1,
-                                        .at_a = KL_AT_WORK,
-                                        .at_b = KL_AT_LEFT,
-                                        .at_c = KL_AT_Y,
-                                        .m = count,
-                                        .n = s->dim,
-                                        .k = known,
-                                        .lda = known,
-                                        .ldb = s->dim,
-                                        .ldc = ld,
-                                        .b = b,
-                                        .c = at,
-                                        .alpha = -1}
-                             : (kl_rec){.kind = KL_REC_GEMM,
-                                        .beta = 1,
-                                        .at_a = KL_AT_LEFT,
-                                        .at_b = KL_AT_WORK,
-                                        .at_c = KL_AT_Y,
-                                        .m = s->dim,
-                                        .n = count,
-                                        .k = known,
-                                        .lda = s->dim,
-                                        .ldb = known,
-                                        .ldc = ld,
-                                        .a = b,
-                                        .c = at,
-                                        .alpha = -1};
+    *kl_batch_push(q) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .ta = (uint8_t)rows,
+                                 .tb = (uint8_t)rows,
+                                 .beta = 1,
+                                 .at_a = rows ? KL_AT_WORK : KL_AT_LEFT,
+                                 .at_b = rows ? KL_AT_LEFT : KL_AT_WORK,
+                                 .at_c = KL_AT_Y,
+                                 .m = rows ? count : s->dim,
+                                 .n = rows ? s->dim : count,
+                                 .k = known,
+                                 .lda = rows ? known : s->dim,
+                                 .ldb = rows ? s->dim : known,
+                                 .ldc = ld,
+                                 .a = rows ? 0 : b,
+                                 .b = rows ? b : 0,
+                                 .c = at,
+                                 .alpha = -1};
 }
 
 /* Takes the known basis out of all rows of G, or out of all columns of E. */
@@ -469,12 +459,20 @@ static int by_weight(const void *pa, const void *pb)
     return a->strip - b->strip;
 }
 
+/* The value up to which a row of a sector's sketch is rounding, of what was taken out of it or of squares of
+   the largest. It may lie in the known basis: made orthonormal, it would be there twice. */
+static double rounding(const sketch *t, const strip *s)
+{
+    const double largest = s->count > 0 ? t->value[s->first + s->count - 1] : 0;
+    return fmax(ROUNDING * t->square, DBL_EPSILON * s->count * largest);
+}
+
 /* States that the sketch of a sector has to give. */
-static int there_are(const strip *s, const double *value)
+static int there_are(const sketch *t, const strip *s)
 {
     const int most = s->dim - s->known < s->count ? s->dim - s->known : s->count;
     int n = 0;
-    while (n < most && value[s->first + s->count - 1 - n] > 0) n++;
+    while (n < most && t->value[s->first + s->count - 1 - n] > rounding(t, s)) n++;
     return n;
 }
 
@@ -486,7 +484,7 @@ static int fill(sketch *t)
     for (int e = 0; e < t->nstrip; e++) {
         strip *const s = &t->strip[e];
         if (s->taken == 0) continue;
-        const int all = s->known + s->taken, most = s->known + there_are(s, t->value);
+        const int all = s->known + s->taken, most = s->known + s->most;
         int to = all;
         for (int unit = kl_sector_unit(all); to == all && unit > 1; unit /= 2)
             if ((all + unit - 1) / unit * unit <= most) to = (all + unit - 1) / unit * unit;
@@ -515,7 +513,8 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
     KL_TRY(kl_alloc(&c, n, KL_MEM_WORK, err));
     n = 0;
     for (int e = 0; e < t->nstrip; e++) {
-        const strip *const s = &t->strip[e];
+        strip *const s = &t->strip[e];
+        s->most = there_are(t, s);
         for (int i = 0; i < s->count; i++) {
             /* every row of the sketch sees all of the norm */
             c[n++] = (candidate){fmax(t->value[s->first + i], 0) / s->rows / t->o->nstate, e};
@@ -525,7 +524,7 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
     qsort(c, (size_t)n, sizeof *c, by_weight);
     for (int64_t i = 0; i < n && info->added < t->o->more; i++) {
         strip *const s = &t->strip[c[i].strip];
-        if (!(c[i].w > 0) || s->taken == s->dim - s->known) continue;
+        if (s->taken == s->most) continue;
         s->taken++;
         info->added++;
     }
@@ -685,6 +684,7 @@ kl_status kl_expand(kl_exec *ex, const kl_expand_opts *o, kl_isometry **out, kl_
         KL_TRY(guess(&t, err));
         KL_TRY(compress(&t, err));
         KL_TRY(multiply(&t, err));
+        ex->vt.dots(ex, t.ng, 1, t.g, t.ng, t.g, &t.square);
         for (int pass = 0; pass < CLEANINGS; pass++) KL_TRY(clean(&t, 1, err));
         KL_TRY(choose(&t, info, err));
         if (info->added > 0) KL_TRY(make_states(&t, err));

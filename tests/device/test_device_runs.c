@@ -199,7 +199,7 @@ static void test_superblock(void **state)
             const kl_engine_opts eo = {
                 .target = target, .nstate = 1, .strategy = strategy, .solver = KL_SOLVER_DAVIDSON, .seed = 1};
             expect_ok(kl_engine_create(j.terms, ex, &eo, &e, &err), err);
-            expect_ok(kl_engine_start(e, 40, NULL, &err), err);
+            expect_ok(kl_engine_start(e, 40, 0, NULL, &err), err);
             kl_trunc_opts o = {.m = 40, .nstate = 1, .noise = 1e-4};
             kl_trunc_info info;
             /* far enough that executors keep the same states */

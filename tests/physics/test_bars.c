@@ -150,6 +150,35 @@ static void test_from_a_mixture(void **state)
     core_no_memory();
 }
 
+/* A ferromagnet with an easy axis and its wall at a place that Sz says, on either side: two states, with the
+   energy of the bonds and of the wall, sqrt(Delta^2 - 1) / 2. Random starts lead to three domains or miss the
+   mirror image; and where states are close to products, what a bond could be expanded by is rounding. */
+static void test_domain_wall(void **state)
+{
+    static const struct {
+        const char *sets, *charge;
+        double delta;
+    } list[] = {{"J=-1 Delta=3", "Sz=0", 3}, {"J=-1 Delta=1.8", "Sz=0", 1.8}, {"J=-1 Delta=3", "Sz=3", 3}};
+    (void)state;
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, n))
+        for (uint64_t seed = 1; seed <= (uint64_t)kl_test_rounds(2); seed++) {
+            core_job j;
+            core_open(&j, core_model("heisenberg", "S=1/2"), "chain:30", NULL, list[k].sets);
+            core_run r = core_auto(1e-8, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
+            r.opts.seed = seed;
+            core_go(&j, &r);
+            kl_test_case("%s %s, seed %d", list[k].sets, list[k].charge, (int)seed);
+            const double d = list[k].delta, energy = -29 * d / 4 + sqrt(d * d - 1) / 2;
+            expect_true(fabs(r.res.energy[0] - energy) <= r.res.error_estimate + 1e-11);
+            expect_true(r.res.error_estimate < 1e-7 && r.res.unresolved > 0 && r.res.unresolved < 1e-8);
+            for (int i = 0; i < r.res.nrow; i++) expect_true(r.res.row[i].energy[0] > energy - 1e-9);
+            core_drop(&r);
+            core_close(&j);
+        }
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -159,6 +188,7 @@ int main(void)
         cmocka_unit_test(test_near_degenerate),
         cmocka_unit_test(test_schedule_of_ones_own),
         cmocka_unit_test(test_from_a_mixture),
+        cmocka_unit_test(test_domain_wall),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void make_states(const pair_t *p, kl_qn target, uint64_t seed, kl_state *
     double unused;
     const kl_engine_opts o = {.target = target, .nstate = 1, .seed = seed};
     expect_ok(kl_engine_create(p->spin.terms, p->spin.ex, &o, &e, &err), err);
-    expect_ok(kl_engine_start(e, 4000, NULL, &err), err);
+    expect_ok(kl_engine_start(e, 4000, 0, NULL, &err), err);
     expect_ok(kl_engine_state(e, &energy, x, &err), err);
     expect_ok(kl_engine_state(e, &energy, hx, &err), err);
     expect_ok(kl_engine_energy(e, &unused, &err), err); /* makes the operators */

@@ -63,7 +63,7 @@ static void check_turns(const turn_case *t, uint64_t seed)
     const int64_t dim = full.o->dim;
     kl_engine *e = engine(&j, core_charge(j.model, t->charge), t->nstate,
                           seed % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, seed);
-    expect_ok(kl_engine_start(e, t->m < 24 ? t->m : 24, NULL, &err), err);
+    expect_ok(kl_engine_start(e, t->m < 24 ? t->m : 24, 0, NULL, &err), err);
     double *const h = malloc((size_t)dim * sizeof *h), energy[KL_MAX_STATE];
     const int n = e->nsite;
     int direction = 1;
@@ -229,7 +229,7 @@ static void test_product_start(void **state)
         }
         for (int m = 1; m <= 40; m += 13) {
             kl_engine *e = engine(&j, target, 1, KL_STRATEGY_AUTO, 5);
-            expect_ok(kl_engine_start(e, m, start, &err), err);
+            expect_ok(kl_engine_start(e, m, 1, start, &err), err);
             double *const x = core_engine_vectors(e, dim);
             expect_true(fabs(x[at]) / sqrt(core_dot(dim, x, x)) > 0.98);
             free(x);

@@ -50,7 +50,7 @@ static void check_steps(const step_case *t, kl_strategy strategy, uint64_t seed)
                               .max_basis = 20,
                               .seed = seed};
     expect_ok(kl_engine_create(j.terms, j.ex, &o, &e, &err), err);
-    expect_ok(kl_engine_start(e, t->m, NULL, &err), err);
+    expect_ok(kl_engine_start(e, t->m, 0, NULL, &err), err);
     const int n = e->nsite;
     int direction = 1, absorbed = 0, added = 0;
     for (int move = 0; move < 4 * n; move++) {

@@ -126,7 +126,7 @@ static void run_case(const sweeps *k, int threads, double *energy, double **psi,
     const kl_engine_opts opts = {
         .target = core_charge(j.model, k->charge), .nstate = k->nstate, .max_basis = 20, .seed = 1};
     expect_ok(kl_engine_create(j.terms, ex, &opts, &e, &err), err);
-    expect_ok(kl_engine_start(e, 24, NULL, &err), err);
+    expect_ok(kl_engine_start(e, 24, 0, NULL, &err), err);
     for (int sweep = 0; sweep < 6 && k->m[sweep]; sweep++)
         for (int direction = 1; direction >= -1; direction -= 2)
             while (direction > 0 ? e->centre < e->nsite - 2 : e->centre > 0) {

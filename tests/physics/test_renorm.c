@@ -34,7 +34,7 @@ static void bench_open_wide(bench *b, int m, const char *model, const char *latt
                               .max_basis = 20,
                               .seed = seed};
     expect_ok(kl_engine_create(b->j.terms, b->j.ex, &o, &b->e, &err), err);
-    expect_ok(kl_engine_start(b->e, m, NULL, &err), err);
+    expect_ok(kl_engine_start(b->e, m, 0, NULL, &err), err);
     for (int c = 0; c < centre; c++) {
         const kl_solve_opts so = {.tol = 1e-10, .max_apply = 30};
         const kl_trunc_opts to = {.m = 1000, .nstate = nstate, .noise = 1e-3};

@@ -352,12 +352,12 @@ static void test_path(void **unused)
         expect_ok(kl_exec_open_host(1, &ex, &err), err);
         const kl_engine_opts o = {.target = target, .nstate = 1, .seed = 4};
         expect_ok(kl_engine_create(s.terms, ex, &o, &e, &err), err);
-        expect_ok(kl_engine_start(e, 12, start, &err), err);
+        expect_ok(kl_engine_start(e, 12, 1, start, &err), err);
         expect_ok(kl_engine_energy(e, &energy, &err), err);
         kl_test_case("path %zu", k);
         expect_near(energy, list[k].energy, 0.02);
         start[0] = start[0] == s.terms->type[0]->dim - 1 ? start[0] - 1 : s.terms->type[0]->dim - 1;
-        expect_refused(kl_engine_start(e, 12, start, &err), KL_EINPUT, err, "the start state has");
+        expect_refused(kl_engine_start(e, 12, 1, start, &err), KL_EINPUT, err, "the start state has");
         kl_engine_destroy(&e);
         kl_exec_close(&ex);
         close_system(&s);
