@@ -18,13 +18,32 @@ static kl_qn shift_of(const kl_mpo *m, kl_side side, int cut, int b)
     return side == KL_LEFT ? s : kl_qn_sub(m->model, kl_qn_zero(), s);
 }
 
+/* An operator before b that leads from the same sectors to the same ones, or -1: of the last one of each of
+   the shifts and ranks in seen, to which b is added. */
+static int same_before(const kl_mpo *m, int cut, int b, int *nseen, int *seen, int most)
+{
+    const kl_cut_op *const op = m->op[cut];
+    for (int i = 0; i < *nseen; i++)
+        if (op[seen[i]].rank == op[b].rank && kl_qn_cmp(op[seen[i]].shift, op[b].shift) == 0) return seen[i];
+    if (*nseen < most) seen[(*nseen)++] = b;
+    return -1;
+}
+
 /* dst and src of every (operator, sector) of a basis. */
 static void connect(const kl_mpo *m, kl_side side, int cut, const kl_basis *basis, int *dst, int *src)
 {
+    enum { SEEN = 128 };
     const int n = basis->nsec, spin = kl_model_spin(m->model);
+    int seen[SEEN], nseen = 0;
     memset(src, -1, (size_t)m->nop[cut] * (size_t)n * sizeof *src);
     for (int b = 0; b < m->nop[cut]; b++) {
         const kl_qn shift = shift_of(m, side, cut, b);
+        const int same = same_before(m, cut, b, &nseen, seen, SEEN);
+        if (same >= 0) {
+            memcpy(dst + (int64_t)b * n, dst + (int64_t)same * n, (size_t)n * sizeof *dst);
+            memcpy(src + (int64_t)b * n, src + (int64_t)same * n, (size_t)n * sizeof *src);
+            continue;
+        }
         for (int i = 0; i < n; i++) {
             const kl_qn q = kl_qn_add(m->model, basis->q[i], shift);
             const int closed = spin < 0 || kl_triangle(basis->q[i].v[spin], m->op[cut][b].rank, q.v[spin]);
@@ -98,12 +117,18 @@ enum {
     OWN_PACK = 2,
 };
 
+typedef struct part_list {
+    kl_part *part;
+    int64_t n, cap;
+} part_list;
+
 /* What one thread makes of one operator: its parts, and the sums among them, whose pack begins at 0. */
 typedef struct made {
-    kl_part *part;
-    int64_t npart, cap;
+    part_list sector; /* from one sector, as growth records make them: before sums */
+    part_list all;
     kl_batch batch;
     int64_t npack;
+    int64_t *list, nlist; /* room for gather */
     kl_status st;
     kl_err err;
 } made;
@@ -114,13 +139,20 @@ typedef struct making {
     const int *odd; /* of the states of the site, or of the sectors of the left block */
     int64_t *first; /* as in kl_bigop, but from the operator's first part on */
     made *op; /* [nop] */
-    int whole; /* repack: all parts of a sector become one matrix */
+    int whole; /* all parts of a sector become one matrix; 0: those that fall on one */
 } making;
+
+static void clear_room(made *own)
+{
+    kl_free(&own->sector.part);
+    kl_free(&own->list);
+}
 
 static void clear_made(const making *x)
 {
     for (int b = 0; x->op && b < x->g->nop; b++) {
-        kl_free(&x->op[b].part);
+        clear_room(&x->op[b]);
+        kl_free(&x->op[b].all.part);
         kl_batch_clear(&x->op[b].batch);
     }
 }
@@ -131,26 +163,28 @@ static int threads_for(const kl_bigop *g)
     return g->nop < FEW ? 1 : g->block->ex->nthread;
 }
 
-static kl_status add_part(made *g, int64_t from, kl_part x, kl_err *err)
+static kl_status push_part(part_list *l, kl_part x, kl_err *err)
 {
-    if (x.off < 0) /* identities between the same states become one */
-        for (int64_t i = from; i < g->npart; i++)
-            if (g->part[i].off < 0 && g->part[i].row == x.row && g->part[i].col == x.col) {
-                g->part[i].coef += x.coef;
-                return KL_OK;
-            }
-    if (g->npart == g->cap) {
-        const int64_t cap = 2 * g->cap + 256;
-        const kl_status st = kl_realloc(&g->part, cap, KL_MEM_RECORD, err);
+    if (l->n == l->cap) {
+        const int64_t cap = 2 * l->cap + 64;
+        const kl_status st = kl_realloc(&l->part, cap, KL_MEM_RECORD, err);
         if (st != KL_OK) return st;
-        g->cap = cap;
+        l->cap = cap;
     }
-    g->part[g->npart++] = x;
+    l->part[l->n++] = x;
     return KL_OK;
 }
 
-/* sums are made for parts of one matrix, or for all of an operator's sector */
-typedef enum repack_unit { PLACES, WHOLE } repack_unit;
+/* Identities between the same states become one. */
+static kl_status add_part(part_list *l, kl_part x, kl_err *err)
+{
+    for (int64_t i = 0; x.off < 0 && i < l->n; i++)
+        if (l->part[i].off < 0 && l->part[i].row == x.row && l->part[i].col == x.col) {
+            l->part[i].coef += x.coef;
+            return KL_OK;
+        }
+    return push_part(l, x, err);
+}
 
 static int same_place(const kl_part *a, const kl_part *b) { return a->row == b->row && a->col == b->col; }
 
@@ -180,20 +214,70 @@ static kl_rec sum_record(const kl_bigop *g, const kl_part *p, int64_t to, int ld
 }
 
 /* The parts of one operator and sector that are added to each matrix, in their order: for list p the parts
-   head[p], next[head[p]] and so on to -1. WHOLE: all fall on one. Returns the number of lists. */
-static int gather(const kl_bigop *g, repack_unit unit, int64_t from, int64_t to, int64_t *head, int64_t *tail,
-                  int64_t *next)
+   head[p], next[head[p]] and so on to -1. whole: all fall on one. Returns the number of lists. */
+static int gather(int whole, int64_t n, const kl_part *part, int64_t *head, int64_t *tail, int64_t *next)
 {
-    int n = 0;
-    for (int64_t i = from; i < to; i++) {
+    int nlist = 0;
+    for (int64_t i = 0; i < n; i++) {
         int p = 0;
-        while (p < n && unit == PLACES && !same_place(&g->part[head[p]], &g->part[i])) p++;
-        next[i - from] = -1;
-        if (p == n) head[n++] = i;
-        else next[tail[p] - from] = i;
+        while (p < nlist && !whole && !same_place(&part[head[p]], &part[i])) p++;
+        next[i] = -1;
+        if (p == nlist) head[nlist++] = i;
+        else next[tail[p]] = i;
         tail[p] = i;
     }
-    return n;
+    return nlist;
+}
+
+/* What becomes of the n parts of operator b from sector c. */
+static kl_status add_sums(const making *x, int b, int c, int64_t n, const kl_part *part, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_bigop *const g = x->g;
+    const kl_basis *const basis = &g->enlarged->basis;
+    const int64_t at = (int64_t)b * basis->nsec + c;
+    const int identity = kl_bigop_identity(g, b);
+    made *const own = &x->op[b];
+    x->first[at] = own->all.n;
+    if (3 * n > own->nlist) {
+        KL_TRY(kl_realloc(&own->list, 6 * n, KL_MEM_RECORD, err));
+        own->nlist = 6 * n;
+    }
+    int64_t *const head = own->list, *const tail = head + n, *const next = tail + n;
+    const int nplace = gather(x->whole, n, part, head, tail, next);
+    for (int p = 0; p < nplace; p++) {
+        const kl_part *const one = &part[head[p]];
+        const int alone = head[p] == tail[p];
+        /* stays as it is; the identity is never multiplied */
+        if (identity || (!x->whole && alone)) {
+            const kl_part all = {.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
+            KL_TRY(push_part(&own->all, x->whole ? all : *one, err));
+            continue;
+        }
+        const int rows = x->whole ? basis->dim[g->dst[at]] : one->nrow,
+                  cols = x->whole ? basis->dim[c] : one->ncol;
+        KL_TRY(kl_batch_open_group(&own->batch, own->npack, (int64_t)rows * cols, err));
+        for (int64_t j = head[p]; j >= 0; j = next[j]) {
+            const kl_part *const q = &part[j];
+            KL_TRY(kl_batch_reserve(&own->batch, 1, err));
+            *kl_batch_push(&own->batch) =
+                sum_record(g, q, own->npack + (x->whole ? q->row + (int64_t)q->col * rows : 0), rows);
+        }
+        kl_batch_close_group(&own->batch, 0);
+        KL_TRY(push_part(&own->all,
+                         (kl_part){.row = x->whole ? 0 : one->row,
+                                   .nrow = rows,
+                                   .col = x->whole ? 0 : one->col,
+                                   .ncol = cols,
+                                   .ld = rows,
+                                   .packed = OWN_PACK,
+                                   .off = own->npack,
+                                   .coef = 1},
+                         err));
+        own->npack += even((int64_t)rows * cols);
+    }
+out:
+    return st;
 }
 
 /* The parts of all operators one behind the other; first[] counts from the first of them. */
@@ -207,21 +291,21 @@ static kl_status collect_parts(const making *x, kl_part **part, int64_t *npart, 
             if (err) *err = x->op[b].err;
             return x->op[b].st;
         }
-        total += x->op[b].npart;
+        total += x->op[b].all.n;
     }
     KL_TRY(kl_alloc(part, total, KL_MEM_RECORD, err));
     total = 0;
     for (int b = 0; b < x->g->nop; b++) {
         made *const own = &x->op[b];
         for (int c = 0; c < n; c++) x->first[(int64_t)b * n + c] += total;
-        for (int64_t i = 0; i < own->npart; i++) {
+        for (int64_t i = 0; i < own->all.n; i++) {
             kl_part *const to = &(*part)[total + i];
-            *to = own->part[i];
+            *to = own->all.part[i];
             if (to->packed == OWN_PACK) to->off += npack, to->packed = IN_PACK;
         }
-        total += own->npart;
+        total += own->all.n;
         npack += own->npack;
-        kl_free(&own->part);
+        kl_free(&own->all.part);
     }
     x->first[(int64_t)x->g->nop * n] = total;
     *npart = total;
@@ -229,108 +313,42 @@ out:
     return st;
 }
 
-/* Sums of the parts of operator b. list: room for three lists of the parts of any of its sectors. */
-static kl_status repack_operator(const making *x, int b, int64_t most, int64_t *list, kl_err *err)
+/* Has task make the parts of every operator, runs their sums, behind those of stacks, and puts both in the
+   place of what g has. */
+static kl_status make_parts(making *x, kl_par_fn *task, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_bigop *const g = x->g;
-    const kl_basis *const basis = &g->enlarged->basis;
-    const repack_unit unit = x->whole ? WHOLE : PLACES;
-    const int n = basis->nsec, identity = kl_bigop_identity(g, b);
-    made *const own = &x->op[b];
-    int64_t *const head = list, *const tail = list + most, *const next = list + 2 * most;
-    for (int c = 0; c < n; c++) {
-        const int64_t at = (int64_t)b * n + c, from = g->first[at];
-        const int nplace = gather(g, unit, from, g->first[at + 1], head, tail, next);
-        x->first[at] = own->npart;
-        for (int p = 0; p < nplace; p++) {
-            const kl_part *const one = &g->part[head[p]];
-            const int alone = head[p] == tail[p];
-            /* stays as it is; the identity is never multiplied */
-            if (identity || (unit == PLACES && alone)) {
-                own->part[own->npart++] =
-                    unit == PLACES
-                        ? *one
-                        : (kl_part){.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
-                continue;
-            }
-            const int rows = unit == PLACES ? one->nrow : basis->dim[g->dst[at]],
-                      cols = unit == PLACES ? one->ncol : basis->dim[c];
-            KL_TRY(kl_batch_open_group(&own->batch, own->npack, (int64_t)rows * cols, err));
-            for (int64_t j = head[p]; j >= 0; j = next[j - from]) {
-                const kl_part *const q = &g->part[j];
-                KL_TRY(kl_batch_reserve(&own->batch, 1, err));
-                *kl_batch_push(&own->batch) = sum_record(
-                    g, q, own->npack + (unit == PLACES ? 0 : q->row + (int64_t)q->col * rows), rows);
-            }
-            kl_batch_close_group(&own->batch, 0);
-            own->part[own->npart++] = (kl_part){.row = unit == PLACES ? one->row : 0,
-                                                .nrow = rows,
-                                                .col = unit == PLACES ? one->col : 0,
-                                                .ncol = cols,
-                                                .ld = rows,
-                                                .packed = OWN_PACK,
-                                                .off = own->npack,
-                                                .coef = 1};
-            own->npack += even((int64_t)rows * cols);
-        }
-    }
-out:
-    return st;
-}
-
-static void repack_task(void *self, int64_t b, int thread)
-{
-    const making *const x = self;
-    const kl_bigop *const g = x->g;
-    const int n = g->enlarged->basis.nsec;
-    made *const own = &x->op[b];
-    int64_t *list = NULL, most = 0;
-    (void)thread;
-    for (int64_t at = b * n; at < (b + 1) * n; at++)
-        if (g->first[at + 1] - g->first[at] > most) most = g->first[at + 1] - g->first[at];
-    kl_batch_init(&own->batch);
-    own->st = kl_alloc(&own->part, g->first[(b + 1) * n] - g->first[b * n], KL_MEM_RECORD, &own->err);
-    if (own->st == KL_OK) own->st = kl_alloc(&list, 3 * most, KL_MEM_RECORD, &own->err);
-    if (own->st == KL_OK) own->st = repack_operator(x, (int)b, most, list, &own->err);
-    kl_free(&list);
-}
-
-/* Replaces parts by sums of them in a new pack, behind those of stacks, if there are any. */
-static kl_status repack(kl_bigop *g, repack_unit unit, const kl_opstacks *stacks, kl_err *err)
-{
-    kl_status st = KL_OK;
+    kl_bigop *const g = x->g;
     kl_exec *const ex = g->block->ex;
-    const int64_t nw = stacks ? stacks->sums->nw : 0;
+    const int64_t nw = x->stacks ? x->stacks->sums->nw : 0;
     kl_batch batch;
     kl_part *part = NULL;
-    int64_t npart = 0, npack = 0, nrec = stacks ? stacks->batch.nrec : 0;
+    int64_t npart = 0, npack = 0, nrec = x->stacks ? x->stacks->batch.nrec : 0;
     kl_dptr pack = {0}, w = {0};
-    making x = {.g = g, .stacks = stacks, .whole = unit == WHOLE};
     kl_batch_init(&batch);
-    KL_TRY(kl_alloc(&x.first, (int64_t)g->nop * g->enlarged->basis.nsec + 1, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&x.op, g->nop, KL_MEM_RECORD, err));
-    kl_par_for(threads_for(g), g->nop, repack_task, &x);
-    KL_TRY(collect_parts(&x, &part, &npart, err));
-    for (int b = 0; b < g->nop; b++) nrec += x.op[b].batch.nrec;
-    /* parts before and after, records of each operator and of all of them */
-    const int64_t bytes = 2 * (g->npart + npart) * (int64_t)sizeof *part + 2 * nrec * (int64_t)sizeof(kl_rec);
+    KL_TRY(kl_alloc(&x->first, (int64_t)g->nop * g->enlarged->basis.nsec + 1, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&x->op, g->nop, KL_MEM_RECORD, err));
+    kl_par_for(threads_for(g), g->nop, task, x);
+    KL_TRY(collect_parts(x, &part, &npart, err));
+    for (int b = 0; b < g->nop; b++) nrec += x->op[b].batch.nrec;
+    /* parts before, of each operator and of all of them; records likewise */
+    const int64_t bytes = (g->npart + 2 * npart) * (int64_t)sizeof *part + 2 * nrec * (int64_t)sizeof(kl_rec);
     if (bytes > g->list_bytes) g->list_bytes = bytes;
     KL_TRY(kl_batch_reserve(&batch, nrec, err));
-    if (stacks) {
-        KL_TRY(kl_batch_join(&batch, &stacks->batch, 0, err));
-        npack = stacks->npack;
+    if (x->stacks) {
+        KL_TRY(kl_batch_join(&batch, &x->stacks->batch, 0, err));
+        npack = x->stacks->npack;
     }
     for (int b = 0; b < g->nop; b++) {
-        KL_TRY(kl_batch_join(&batch, &x.op[b].batch, npack, err));
-        npack += x.op[b].npack;
-        kl_batch_clear(&x.op[b].batch);
+        KL_TRY(kl_batch_join(&batch, &x->op[b].batch, npack, err));
+        npack += x->op[b].npack;
+        kl_batch_clear(&x->op[b].batch);
     }
     batch.zero = 1;
     kl_bigop_bases(g, &batch);
     if (nw) {
         KL_TRY(ex->vt.alloc(ex, nw, &w, err));
-        KL_TRY(ex->vt.upload(ex, w, stacks->sums->w, nw, err));
+        KL_TRY(ex->vt.upload(ex, w, x->stacks->sums->w, nw, err));
         batch.base[kl_opstacks_w(g)] = w;
     }
     if (npack) {
@@ -340,22 +358,36 @@ static kl_status repack(kl_bigop *g, repack_unit unit, const kl_opstacks *stacks
     kl_free(&g->part);
     kl_free(&g->first);
     ex->vt.release(ex, &g->pack);
-    g->part = part, g->first = x.first, g->npart = npart, g->cap_part = npart;
+    g->part = part, g->first = x->first, g->npart = npart, g->cap_part = npart;
     g->pack = pack, g->npack = npack;
-    part = NULL, x.first = NULL, pack.addr = 0;
+    part = NULL, x->first = NULL, pack.addr = 0;
 out:
-    clear_made(&x);
-    kl_free(&x.op);
+    clear_made(x);
+    kl_free(&x->op);
+    kl_free(&x->first);
     kl_batch_clear(&batch);
     ex->vt.release(ex, &w);
     ex->vt.release(ex, &pack);
     kl_free(&part);
-    kl_free(&x.first);
     return st;
 }
 
+static void whole_task(void *self, int64_t b, int thread)
+{
+    const making *const x = self;
+    const kl_bigop *const g = x->g;
+    const int n = g->enlarged->basis.nsec;
+    made *const own = &x->op[b];
+    (void)thread;
+    for (int c = 0; c < n && own->st == KL_OK; c++) {
+        const int64_t from = g->first[b * n + c], to = g->first[b * n + c + 1];
+        own->st = add_sums(x, (int)b, c, to - from, g->part + from, &own->err);
+    }
+    clear_room(own);
+}
+
 /* The part of operator b from sector c that a growth record makes by an element of its site operator. */
-static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *rest, int64_t from, kl_err *err)
+static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *rest, kl_err *err)
 {
     const kl_bigop *const g = x->g;
     const kl_block *const block = g->block;
@@ -384,39 +416,38 @@ static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *res
                          .dag = (uint8_t)w->dag,
                          .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
                          .coef = w->coef * o->elem[rest->elem].value * sign * factor};
-    return add_part(&x->op[b], from, one, err);
+    return add_part(&x->op[b].sector, one, err);
 }
 
 /* The parts of operator b from sector c. */
 static kl_status make_sector(const making *x, int b, int c, kl_err *err)
 {
     kl_status st = KL_OK;
-    made *const own = &x->op[b];
+    part_list *const sector = &x->op[b].sector;
     const kl_opsums *const sums = x->stacks->sums;
     const int n = x->g->enlarged->basis.nsec;
-    const int64_t from = own->npart;
-    if (x->g->dst[b * n + c] < 0) return KL_OK;
+    sector->n = 0;
+    if (x->g->dst[b * n + c] < 0) goto out;
     for (int64_t r = sums->first_rest[b]; r < sums->first_rest[b + 1]; r++)
-        KL_TRY(make_part(x, b, c, &sums->rest[r], from, err));
+        KL_TRY(make_part(x, b, c, &sums->rest[r], err));
     for (int64_t k = sums->first_of[b]; k < sums->first_of[b + 1]; k++) {
         const int place = sums->place_of[k];
         if (x->stacks->at[(int64_t)place * n + c] < 0) continue;
-        KL_TRY(add_part(own, from, kl_opstacks_part(x->g, x->stacks, place, c, sums->out_of[k]), err));
+        KL_TRY(add_part(sector, kl_opstacks_part(x->g, x->stacks, place, c, sums->out_of[k]), err));
     }
 out:
+    if (st == KL_OK) st = add_sums(x, b, c, sector->n, sector->part, err);
     return st;
 }
 
 static void make_task(void *self, int64_t b, int thread)
 {
     const making *const x = self;
-    const int n = x->g->enlarged->basis.nsec;
     made *const own = &x->op[b];
     (void)thread;
-    for (int c = 0; c < n && own->st == KL_OK; c++) {
-        x->first[b * n + c] = own->npart;
+    for (int c = 0; c < x->g->enlarged->basis.nsec && own->st == KL_OK; c++)
         own->st = make_sector(x, (int)b, c, &own->err);
-    }
+    clear_room(own);
 }
 
 kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out, kl_err *err)
@@ -425,7 +456,6 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     kl_bigop *g = NULL;
     kl_opstacks stacks = {0};
     int *odd = NULL;
-    making x = {0};
     const kl_mpo *const m = block->mpo;
     const int right = block->side == KL_RIGHT, n = e->basis.nsec, nb = block->basis.nsec, d = e->d;
     const int cut = right ? pos : pos + 1;
@@ -433,23 +463,16 @@ kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, 
     *g = (kl_bigop){.block = block, .enlarged = e, .cut = cut, .nop = m->nop[cut]};
     KL_TRY(kl_alloc(&g->dst, (int64_t)g->nop * n, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&g->src, (int64_t)g->nop * n, KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&g->first, (int64_t)g->nop * n + 1, KL_MEM_RECORD, err));
     connect(m, block->side, cut, &e->basis, g->dst, g->src);
     KL_TRY(kl_alloc(&odd, right ? d : nb, KL_MEM_RECORD, err));
     for (int k = 0; k < (right ? d : nb); k++)
         odd[k] =
             kl_qn_odd(m->model, right ? kl_qn_of(m->model, e->site->state_charge[k]) : block->basis.q[k]);
     KL_TRY(kl_opstacks_create(g, pos, odd, &stacks, err));
-    x = (making){.g = g, .stacks = &stacks, .odd = odd, .first = g->first};
-    KL_TRY(kl_alloc(&x.op, g->nop, KL_MEM_RECORD, err));
-    kl_par_for(threads_for(g), g->nop, make_task, &x);
-    KL_TRY(collect_parts(&x, &g->part, &g->npart, err));
-    g->cap_part = g->npart;
-    KL_TRY(repack(g, PLACES, &stacks, err));
+    making x = {.g = g, .stacks = &stacks, .odd = odd};
+    KL_TRY(make_parts(&x, make_task, err));
 out:
-    if (x.g) clear_made(&x);
     kl_opstacks_clear(&stacks);
-    kl_free(&x.op);
     kl_free(&odd);
     if (st != KL_OK) kl_bigop_destroy(&g);
     *out = g;
@@ -474,7 +497,11 @@ int64_t kl_bigop_dense_doubles(const kl_bigop *g)
     return sum;
 }
 
-kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) { return repack(g, WHOLE, NULL, err); }
+kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err)
+{
+    making x = {.g = g, .whole = 1};
+    return make_parts(&x, whole_task, err);
+}
 
 void kl_bigop_bases(const kl_bigop *g, kl_batch *b)
 {

@@ -3,7 +3,6 @@
 #include "record/record.h"
 #include "base/mem.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void kl_batch_init(kl_batch *b) { *b = (kl_batch){0}; }
@@ -107,16 +106,28 @@ out:
     return st;
 }
 
-typedef struct keyed {
-    double flop;
-    int group;
-} keyed;
-
-static int by_flop(const void *pa, const void *pb)
+/* Groups by falling flops, equal ones as they stand: digit by digit, as lists of molecules have a group for
+   every operator and sector. Flops are whole numbers. */
+static void sort_groups(const kl_batch *b, uint64_t most, int *order, int *other)
 {
-    const keyed *const a = pa, *const b = pb;
-    if (a->flop != b->flop) return a->flop > b->flop ? -1 : 1;
-    return a->group - b->group;
+    enum {
+        BITS = 11,
+        DIGITS = 1 << BITS,
+    };
+    int count[DIGITS + 1];
+    int *from = order, *to = other;
+    for (int i = 0; i < b->ngroup; i++) order[i] = i;
+    for (int shift = 0; shift < 64 && most >> shift > 0; shift += BITS) {
+        memset(count, 0, sizeof count);
+        for (int i = 0; i < b->ngroup; i++)
+            count[((most - (uint64_t)b->group[i].flop) >> shift) % DIGITS + 1]++;
+        for (int d = 0; d < DIGITS; d++) count[d + 1] += count[d];
+        for (int i = 0; i < b->ngroup; i++)
+            to[count[((most - (uint64_t)b->group[from[i]].flop) >> shift) % DIGITS]++] = from[i];
+        int *const swap = from;
+        from = to, to = swap;
+    }
+    if (from != order) memcpy(order, from, (size_t)b->ngroup * sizeof *order);
 }
 
 /* Most lists have few groups and do little: sorting must not take longer. */
@@ -134,17 +145,17 @@ kl_status kl_batch_close(kl_batch *b, kl_err *err)
 {
     enum { FEW = 48 };
     kl_status st = KL_OK;
-    keyed *k = NULL;
+    int *other = NULL;
+    double most = 0;
     KL_TRY(kl_realloc(&b->order, b->ngroup, KL_MEM_RECORD, err));
     if (b->ngroup <= FEW) {
         order_few(b);
         goto out;
     }
-    KL_TRY(kl_alloc(&k, b->ngroup, KL_MEM_RECORD, err));
-    for (int i = 0; i < b->ngroup; i++) k[i] = (keyed){b->group[i].flop, i};
-    qsort(k, (size_t)b->ngroup, sizeof *k, by_flop);
-    for (int i = 0; i < b->ngroup; i++) b->order[i] = k[i].group;
+    KL_TRY(kl_alloc(&other, b->ngroup, KL_MEM_RECORD, err));
+    for (int i = 0; i < b->ngroup; i++) most = b->group[i].flop > most ? b->group[i].flop : most;
+    sort_groups(b, (uint64_t)most, b->order, other);
 out:
-    kl_free(&k);
+    kl_free(&other);
     return st;
 }

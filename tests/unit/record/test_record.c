@@ -2,6 +2,7 @@
    operands in every memory, one and two threads with equal bits, products large enough for BLAS, groups in
    strips, and lists without anything in them.
    SPDX-License-Identifier: Apache-2.0 */
+#include "base/random.h"
 #include "record/assemble.h"
 #include "exec/batch_host.h"
 #include "record/chunk.h"
@@ -225,6 +226,28 @@ static void test_random(void **state)
         arena_close(&a);
     }
     expect_eq(kl_mem_live_total(), 0);
+}
+
+/* Few groups and many: largest first, and those that are as large in the order that they have. */
+static void test_order(void **state)
+{
+    (void)state;
+    for (int n = 1; n <= 5000; n *= 7) {
+        kl_batch b;
+        uint64_t seed = 5;
+        kl_batch_init(&b);
+        for (int g = 0; g < n; g++) {
+            expect_eq(kl_batch_open_group(&b, g, 1, NULL), KL_OK);
+            kl_batch_close_group(&b, 0);
+            b.group[g].flop = (double)(kl_random_next(&seed) % 100) * (g % 3 == 0 ? 1e11 : 2.0);
+        }
+        expect_eq(kl_batch_close(&b, NULL), KL_OK);
+        for (int i = 1; i < n; i++) {
+            const double before = b.group[b.order[i - 1]].flop, now = b.group[b.order[i]].flop;
+            expect_true(before > now || (before == now && b.order[i - 1] < b.order[i]));
+        }
+        kl_batch_clear(&b);
+    }
 }
 
 /* Large products, on BLAS's side of the threshold and on either side of it. */
@@ -961,9 +984,10 @@ static void test_no_strips(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random), cmocka_unit_test(test_large),        cmocka_unit_test(test_work),
-        cmocka_unit_test(test_wide),   cmocka_unit_test(test_empty),        cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_concat), cmocka_unit_test(test_concat_chain), cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_cuts),   cmocka_unit_test(test_strips),       cmocka_unit_test(test_no_strips)};
+        cmocka_unit_test(test_random),    cmocka_unit_test(test_order),  cmocka_unit_test(test_large),
+        cmocka_unit_test(test_work),      cmocka_unit_test(test_wide),   cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_no_memory), cmocka_unit_test(test_concat), cmocka_unit_test(test_concat_chain),
+        cmocka_unit_test(test_chunks),    cmocka_unit_test(test_cuts),   cmocka_unit_test(test_strips),
+        cmocka_unit_test(test_no_strips)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
