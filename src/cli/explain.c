@@ -162,6 +162,7 @@ static void products_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
                                   .known = (int)kept,
                                   .growth = 1,
                                   .narrow = p->sites == 1,
+                                  .there = t->ex->space == KL_SPACE_DEVICE,
                                   .full = t->ex->space == KL_SPACE_DEVICE};
         const kl_sector_way way = kl_sector_choose(&c);
         if (!way.products) continue;

@@ -26,13 +26,20 @@ enum {
 
 static int up(double x, int step) { return (int)ceil(x / step) * step; }
 
+/* Small weights are rounding in A^T A; and where threads diagonalize, they make columns orthonormal as fast.
+ */
+static kl_range_mode few_columns(const kl_sector_case *c)
+{
+    return (c->there || c->way == KL_TRUNCATION_PRODUCTS) && !c->precise ? KL_RANGE_DUAL : KL_RANGE_COLUMNS;
+}
+
 kl_sector_way kl_sector_choose(const kl_sector_case *c)
 {
     const int full = c->rows < c->wide ? c->rows : c->wide;
     const kl_sector_way exact = {0, KL_RANGE_ROWS, c->rows};
     if (c->way == KL_TRUNCATION_EXACT || c->wide == 0) return exact;
     if (c->narrow && c->rows >= WORTH_NARROW && c->wide <= FEW_NARROW * c->rows)
-        return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
+        return (kl_sector_way){1, few_columns(c), c->wide};
     if (c->rows < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH)) return exact;
     const double growth = c->growth < 1   ? 1
                           : c->growth < 2 ? c->growth
@@ -45,7 +52,7 @@ kl_sector_way kl_sector_choose(const kl_sector_case *c)
     if (c->known >= 0 && tried < most * full) return (kl_sector_way){1, KL_RANGE_TRIED, tried};
     if (full < (c->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH_WHOLE)) return exact;
     if (c->wide <= (c->precise ? 1 : FEW_COLUMNS) * c->rows)
-        return (kl_sector_way){1, KL_RANGE_COLUMNS, c->wide};
+        return (kl_sector_way){1, few_columns(c), c->wide};
     if (c->precise) return (kl_sector_way){1, KL_RANGE_ROWS, c->rows};
     return exact;
 }
@@ -129,6 +136,7 @@ static kl_sector_way choose(const kl_density *d, const kl_leading_opts *o, const
         .full = o->full,
         .least = o->least[c],
         .precise = o->precise,
+        .there = o->there,
         .narrow = o->narrow,
     };
     const kl_sector_way way = kl_sector_choose(&here);

@@ -26,6 +26,7 @@ typedef struct kl_sector_case {
     int full;       /* 1: kept states may be rounded up to whole tiles, see sectorfill.h */
     int least;      /* columns at least, since fewer have been too few */
     int precise;    /* 1: small weights are to be exact relative to themselves */
+    int there;      /* 1: the executor diagonalizes small matrices where they are */
     int narrow;     /* 1: the other side has no site of its own, and about as few states as are kept */
 } kl_sector_case;
 
@@ -50,7 +51,7 @@ typedef struct kl_warm {
 typedef struct kl_leading_opts {
     kl_truncation way;
     int m;               /* states wanted of all sectors */
-    int full, precise;   /* as in kl_sector_case */
+    int full, precise, there; /* as in kl_sector_case */
     int narrow;          /* as in kl_sector_case */
     int settled;         /* 1: the sweep before was one without noise */
     const kl_warm *warm; /* or NULL */

@@ -10,6 +10,7 @@
 #include "dmrg/rangefind.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "dmrg/dualcolumns.h"
 #include "record/record.h"
 #include <string.h>
 
@@ -25,6 +26,9 @@ static int height(const kl_range *r, const kl_range_part *p, which w)
 }
 
 static int64_t place(const kl_range_part *p, which w) { return w == TALL ? p->q : p->bt; }
+
+/* Q and B^T are made of it. */
+static int is_found(const kl_range_part *p) { return p->mode != KL_RANGE_DUAL; }
 
 static kl_dptr *array(kl_range *r, which w) { return w == TALL ? &r->q : &r->bt; }
 
@@ -90,7 +94,7 @@ static kl_status multiply(kl_range *r, which to, int all, kl_err *err)
     for (int i = 0; i < r->npart; i++) {
         const kl_range_part *const p = &r->part[i];
         const int ldc = height(r, p, to);
-        if (p->mode == KL_RANGE_ROWS || (p->mode != KL_RANGE_TRIED && !all)) continue;
+        if (!is_found(p) || p->mode == KL_RANGE_ROWS || (p->mode != KL_RANGE_TRIED && !all)) continue;
         KL_TRY(kl_batch_open_group(&b, place(p, to), (int64_t)ldc * p->width, err));
         KL_TRY(kl_batch_reserve(&b, r->nstate, err));
         push_times(r, p,
@@ -249,7 +253,7 @@ static kl_status sampled_products(kl_range *r, kl_err *err)
     for (int i = 0; i < r->npart; i++) {
         const kl_range_part *const p = &r->part[i];
         const int high = r->nstate * p->cols, count = p->width - p->nwarm;
-        if (p->mode == KL_RANGE_ROWS || count == 0) continue;
+        if (!is_found(p) || p->mode == KL_RANGE_ROWS || count == 0) continue;
         const int64_t to = p->q + (int64_t)p->nwarm * p->rows;
         KL_TRY(kl_batch_open_group(&b, to, (int64_t)count * p->rows, err));
         KL_TRY(kl_batch_reserve(&b, r->nstate, err));
@@ -308,19 +312,27 @@ out:
 static kl_status lay_out(kl_range *r, int *rows, int *count, kl_err *err)
 {
     kl_status st = KL_OK;
+    int64_t ndual = 0, nz = 0;
     KL_TRY(kl_alloc(&r->block, r->npart, KL_MEM_WORK, err));
     for (int i = 0; i < r->npart; i++) {
         kl_range_part *const p = &r->part[i];
+        r->block[i].width = p->width;
+        if (!is_found(p)) {
+            p->q = p->bt = -1;
+            ndual += (int64_t)p->rows * p->width;
+            nz += (int64_t)p->width * p->width;
+            continue;
+        }
         p->q = p->mode == KL_RANGE_ROWS ? -1 : r->nq;
         p->bt = r->nbt;
         if (p->mode != KL_RANGE_ROWS) r->nq += (int64_t)p->rows * p->width;
         r->nbt += (int64_t)r->nstate * p->cols * p->width;
-        r->block[i].width = p->width;
         if (p->mode != KL_RANGE_TRIED) continue;
         if (p->rows > *rows) *rows = p->rows;
         if (p->width - p->nwarm > *count) *count = p->width - p->nwarm;
     }
-    r->nspare = r->nq > r->nbt ? r->nq : r->nbt;
+    r->nspare = r->nq + ndual > r->nbt ? r->nq + ndual : r->nbt;
+    if (r->nspare < nz) r->nspare = nz;
     KL_TRY(kl_gramcolumns_open(r->ex, r->npart, r->block, &r->columns, err));
     for (int i = 0; i < r->npart; i++) r->part[i].gram = r->block[i].gram;
     r->ngram = r->columns.ngram;
@@ -372,6 +384,7 @@ kl_status kl_range_gram(kl_range *r, int divisor, const int64_t *off, const int 
     for (int i = 0; i < r->npart; i++) {
         const kl_range_part *const p = &r->part[i];
         const int n = p->width, high = height(r, p, WIDE);
+        if (!is_found(p)) continue;
         KL_TRY(kl_batch_open_group(&b, off[sec[i]], (int64_t)n * n, err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
         *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
@@ -393,7 +406,8 @@ kl_status kl_range_gram(kl_range *r, int divisor, const int64_t *off, const int 
     }
     b.nx = r->nbt;
     b.ny = nto;
-    KL_TRY(kl_batch_run(&b, r->ex, r->bt, to, err));
+    if (b.ngroup > 0) KL_TRY(kl_batch_run(&b, r->ex, r->bt, to, err));
+    KL_TRY(kl_dual_gram(r, divisor, off, sec, nto, to, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -457,7 +471,7 @@ out:
     return st;
 }
 
-kl_status kl_range_columns(const kl_range *r, const kl_range_view *t, kl_dptr z, int64_t nz, int64_t ndata,
+kl_status kl_range_columns(kl_range *r, const kl_range_view *t, kl_dptr z, int64_t nz, int64_t ndata,
                            kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -466,7 +480,7 @@ kl_status kl_range_columns(const kl_range *r, const kl_range_view *t, kl_dptr z,
     for (int i = 0; i < r->npart; i++) {
         const kl_range_part *const p = &r->part[i];
         const int n = t->count[i];
-        if (n == 0) continue;
+        if (!is_found(p) || n == 0) continue;
         KL_TRY(kl_batch_open_group(&b, t->off[i], (int64_t)p->rows * n, err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
         kl_rec rec = {.kind = KL_REC_GEMM,
@@ -495,6 +509,7 @@ kl_status kl_range_columns(const kl_range *r, const kl_range_view *t, kl_dptr z,
     b.ny = ndata;
     b.base[KL_AT_LEFT] = r->q;
     if (b.ngroup > 0) KL_TRY(kl_batch_run(&b, r->ex, z, data, err));
+    KL_TRY(kl_dual_columns(r, t, z, nz, ndata, data, err));
 out:
     kl_batch_clear(&b);
     return st;

@@ -12,6 +12,7 @@ typedef enum kl_range_mode {
     KL_RANGE_TRIED,   /* `width` columns are tried */
     KL_RANGE_COLUMNS, /* all columns of A are made orthonormal: for few columns and many rows; nothing is left
                          out */
+    KL_RANGE_DUAL, /* the same, by way of A^T A: columns are made only where they are kept */
     KL_RANGE_ROWS, /* Q is the identity, for few rows; nothing is left out */
 } kl_range_mode;
 
@@ -23,9 +24,10 @@ typedef struct kl_range_part {
     int64_t psi; /* where the sector begins in each wavefunction */
     int nwarm; /* TRIED, one wavefunction: orthonormal columns, cols numbers each, that A^T nearly maps to, */
     int64_t warm; /* from here on in kl_range.warm, the more important last */
-    int width; /* columns of Q: TRIED: nwarm <= width <= rows and nstate cols; COLUMNS: nstate cols; ROWS:
-                     rows */
-    int64_t q, bt; /* found: offsets of Q and B^T in kl_range's arrays; q: -1 for ROWS */
+    int width; /* columns of Q: TRIED: nwarm <= width <= rows and nstate cols; COLUMNS, DUAL: nstate cols;
+                     ROWS: rows */
+    int64_t q, bt; /* found: offsets of Q and B^T in kl_range's arrays; q: -1 for ROWS; both: -1
+                       for DUAL */
     int64_t gram; /* of a matrix [width x width] among ngram numbers */
 } kl_range_part;
 
@@ -52,7 +54,8 @@ typedef struct kl_range {
 
 /* Finds q and bt. Deterministic: yes, on any number of threads. */
 kl_status kl_range_find(kl_range *r, kl_err *err) KL_MUST_CHECK;
-/* B B^T / divisor of part i, both triangles, to off[sec[i]] of to[nto], on the executor. */
+/* B B^T / divisor of part i, of DUAL A^T A / divisor, both triangles, to off[sec[i]] of to[nto], on the
+   executor. */
 kl_status kl_range_gram(kl_range *r, int divisor, const int64_t *off, const int *sec, int64_t nto, kl_dptr to,
                         kl_err *err) KL_MUST_CHECK;
 /* tri[ngram], host: of each part the triangle R, [width x width] at its `gram`, with A^T Q = P R, P
@@ -60,12 +63,14 @@ kl_status kl_range_gram(kl_range *r, int divisor, const int64_t *off, const int 
 kl_status kl_range_triangle(kl_range *r, double *tri, kl_err *err) KL_MUST_CHECK;
 /* sum over the parts of |A - Q Q^T A|^2, from that difference itself; wants bt. */
 kl_status kl_range_lost(kl_range *r, double *sum, kl_err *err) KL_MUST_CHECK;
-/* Columns Q z of each part: z [width x count[i]] at zoff[i] of z, to data at off[i], both on the executor. */
+/* Columns Q z of each part: z [width x count[i]] at zoff[i] of z, to data at off[i], both on the executor. Of
+   DUAL the columns A z, made orthonormal; bt is lost. */
 typedef struct kl_range_view {
     const int *count;
     const int64_t *zoff, *off;
+    const double *weight; /* [all counts], part after part: |A z|^2 of DUAL; NULL where no part is that */
 } kl_range_view;
-kl_status kl_range_columns(const kl_range *r, const kl_range_view *t, kl_dptr z, int64_t nz, int64_t ndata,
+kl_status kl_range_columns(kl_range *r, const kl_range_view *t, kl_dptr z, int64_t nz, int64_t ndata,
                            kl_dptr data, kl_err *err) KL_MUST_CHECK;
 void kl_range_clear(kl_range *r);
 

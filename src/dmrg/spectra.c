@@ -625,16 +625,20 @@ out:
 }
 
 /* States in the basis of the columns that were tried become states of the sectors. */
-static kl_status expand(const kl_spectra *t, const kl_isometry *iso, int64_t nreduced, kl_dptr reduced,
-                        kl_dptr data, kl_err *err)
+static kl_status expand(kl_spectra *t, const kl_weight *w, int64_t nw, const kl_isometry *iso,
+                        int64_t nreduced, kl_dptr reduced, kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int npart = t->lead.npart;
-    int64_t *from = NULL, *to = NULL, at = 0;
+    int64_t *from = NULL, at = 0, nweight = 0;
+    double *weight = NULL;
     int *count = NULL;
-    KL_TRY(kl_alloc(&count, npart, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&from, npart, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&to, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&count, t->lead.npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&from, 2 * (int64_t)t->lead.npart, KL_MEM_WORK, err));
+    int64_t *const to = from + t->lead.npart;
+    KL_TRY(kl_alloc(&weight, iso->basis.total, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < nw; i++)
+        if (w[i].keep && t->lead.part[w[i].sec] >= 0)
+            weight[nweight++] = t->sp[w[i].sec].w[w[i].column] * t->of->nstate;
     for (int k = 0; k < iso->basis.nsec; k++) {
         const int c = iso->sec[k], part = t->lead.part[c];
         const int64_t n = (int64_t)t->rows[c] * iso->basis.dim[k];
@@ -647,12 +651,12 @@ static kl_status expand(const kl_spectra *t, const kl_isometry *iso, int64_t nre
         }
         at += n;
     }
-    const kl_range_view view = {count, from, to};
-    KL_TRY(kl_range_columns(&t->lead.range, &view, reduced, nreduced, iso->ndata, data, err));
+    const kl_range_view view = {count, from, to, weight};
+    st = kl_range_columns(&t->lead.range, &view, reduced, nreduced, iso->ndata, data, err);
 out:
     kl_free(&count);
     kl_free(&from);
-    kl_free(&to);
+    kl_free(&weight);
     return st;
 }
 
@@ -674,7 +678,7 @@ out:
     return st;
 }
 
-kl_status kl_spectra_states(const kl_spectra *t, const kl_weight *w, int64_t nw, const kl_isometry *iso,
+kl_status kl_spectra_states(kl_spectra *t, const kl_weight *w, int64_t nw, const kl_isometry *iso,
                             kl_dptr data, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -688,7 +692,7 @@ kl_status kl_spectra_states(const kl_spectra *t, const kl_weight *w, int64_t nw,
     for (int k = 0; k < iso->basis.nsec; k++) nreduced += (int64_t)t->rows[iso->sec[k]] * iso->basis.dim[k];
     KL_TRY(t->ex->vt.alloc(t->ex, nreduced, &reduced, err));
     KL_TRY(gather(t, w, nw, iso->basis.total, nreduced, reduced, err));
-    KL_TRY(expand(t, iso, nreduced, reduced, data, err));
+    KL_TRY(expand(t, w, nw, iso, nreduced, reduced, data, err));
     KL_TRY(share_states(t, iso, data, err));
 out:
     t->ex->vt.release(t->ex, &reduced);

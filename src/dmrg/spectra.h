@@ -34,7 +34,7 @@ int kl_spectra_tried(const kl_spectra *s);
 int kl_spectra_narrow(const kl_spectra *s, const int *kept, int *least);
 
 /* The states of the n weights that are marked, as the matrices of iso, which lie at data on the executor. */
-kl_status kl_spectra_states(const kl_spectra *s, const kl_weight *w, int64_t n, const kl_isometry *iso,
+kl_status kl_spectra_states(kl_spectra *s, const kl_weight *w, int64_t n, const kl_isometry *iso,
                             kl_dptr data, kl_err *err) KL_MUST_CHECK;
 
 #endif

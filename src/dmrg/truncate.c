@@ -107,6 +107,7 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
                                   .m = o->m,
                                   .full = even && full,
                                   .precise = singular,
+                                  .there = a->ex->space == KL_SPACE_DEVICE,
                                   .narrow = o->narrow,
                                   .settled = o->settled,
                                   .warm = o->warm,

@@ -53,6 +53,9 @@ static void test_whole(void **state)
     expect_eq(choose(c).products, 1);
     expect_eq(choose(c).mode, KL_RANGE_COLUMNS);
     expect_eq(choose(c).width, 200);
+    c.there = 1; /* small matrices stay where they are */
+    expect_eq(choose(c).mode, KL_RANGE_DUAL);
+    expect_eq(choose(c).width, 200);
     c.wide = 300;
     c.precise = 1;
     expect_eq(choose(c).mode, KL_RANGE_COLUMNS);

@@ -156,7 +156,7 @@ static double *leading(scene *s, int i, int k, const double *tri, double *weight
     kl_dptr dz, data = {0};
     expect_ok(kl_exec_copy_in(s->ex, z + (int64_t)(n - k) * n, (int64_t)k * n, &dz, &err), err);
     expect_ok(s->ex->vt.alloc(s->ex, (int64_t)p->rows * k, &data, &err), err);
-    const kl_range_view view = {count, at, at};
+    const kl_range_view view = {count, at, at, NULL};
     expect_ok(kl_range_columns(&s->r, &view, dz, (int64_t)k * n, (int64_t)p->rows * k, data, &err), err);
     expect_ok(s->ex->vt.download(s->ex, o, data, (int64_t)p->rows * k, &err), err);
     s->ex->vt.release(s->ex, &dz);
@@ -304,6 +304,99 @@ static void test_gram(void **state)
     scene_close(&s);
 }
 
+/* Eigenvectors of the Gram matrices and their values, ascending; then the kept[i] leading columns of each
+   part, one part behind the other. */
+static double *by_gram(scene *s, const int *kept)
+{
+    kl_err err;
+    int64_t nz = 0, ndata = 0, zoff[MOST_PART], to[MOST_PART];
+    double weight[200];
+    int nweight = 0;
+    int sec[MOST_PART];
+    kl_dptr gram = {0}, dz = {0}, data = {0};
+    double *const g = malloc((size_t)s->r.ngram * sizeof *g), *const w =
+                                                                  malloc((size_t)s->r.ngram * sizeof *w);
+    for (int i = 0; i < s->r.npart; i++) sec[i] = i;
+    for (int i = 0; i < s->r.npart; i++) zoff[i] = s->part[i].gram;
+    expect_ok(s->ex->vt.alloc(s->ex, s->r.ngram, &gram, &err), err);
+    expect_ok(kl_range_gram(&s->r, 1, zoff, sec, s->r.ngram, gram, &err), err);
+    expect_ok(s->ex->vt.download(s->ex, g, gram, s->r.ngram, &err), err);
+    for (int i = 0; i < s->r.npart; i++) {
+        const int n = s->part[i].width;
+        const int64_t at = s->part[i].gram;
+        expect_ok(kl_dense_eig(n, g + at, n, w + at, &err), err);
+        for (int j = n - kept[i]; j < n; j++) weight[nweight++] = w[at + j];
+        memmove(g + nz, g + at + (int64_t)(n - kept[i]) * n, (size_t)kept[i] * (size_t)n * sizeof *g);
+        zoff[i] = nz;
+        to[i] = ndata;
+        nz += (int64_t)n * kept[i];
+        ndata += (int64_t)s->part[i].rows * kept[i];
+    }
+    double *const o = malloc((size_t)ndata * sizeof *o);
+    expect_ok(kl_exec_copy_in(s->ex, g, nz, &dz, &err), err);
+    expect_ok(s->ex->vt.alloc(s->ex, ndata, &data, &err), err);
+    const kl_range_view view = {kept, zoff, to, weight};
+    expect_ok(kl_range_columns(&s->r, &view, dz, nz, ndata, data, &err), err);
+    expect_ok(s->ex->vt.download(s->ex, o, data, ndata, &err), err);
+    s->ex->vt.release(s->ex, &gram);
+    s->ex->vt.release(s->ex, &dz);
+    s->ex->vt.release(s->ex, &data);
+    free(g);
+    free(w);
+    return o;
+}
+
+/* By A^T A: columns orthonormal even where their weights are rounding, the best to rounding, the same bits on
+   any number of threads; beside parts of other modes. */
+static void test_dual(void **state)
+{
+    const int kept[] = {24, 14, 40, 20};
+    (void)state;
+    for (int nstate = 1; nstate <= 2; nstate++)
+        for (fall f = 0; f < NFALL; f++) {
+            double *first = NULL;
+            for (int threads = 1; threads <= 3; threads += 2) {
+                scene s;
+                kl_err err;
+                uint64_t seed = 90 + f;
+                kl_test_case("fall=%d states=%d threads=%d", (int)f, nstate, threads);
+                scene_open(&s, threads, nstate, nstate == 1);
+                add_sector(&s, f, 90, 30, 12, 0, &seed);
+                add_sector(&s, f, 40, 70, 14, 0, &seed);
+                add_sector(&s, f, 210, 100 / nstate, 40, 0, &seed);
+                add_sector(&s, f, 90, 80, 20, 0, &seed);
+                for (int i = 0; i < 3; i += 2) {
+                    s.part[i].mode = KL_RANGE_DUAL;
+                    s.part[i].width = nstate * s.part[i].cols;
+                }
+                s.part[1].mode = KL_RANGE_ROWS;
+                s.part[1].width = 40;
+                scene_find(&s);
+                double *const o = by_gram(&s, kept), *at = o;
+                for (int i = 0; i < s.r.npart; i++) {
+                    const kl_range_part *const p = &s.part[i];
+                    const int wide = nstate * p->cols, n = p->rows < wide ? p->rows : wide;
+                    double *const a = side_by_side(&s, p), *const copy = side_by_side(&s, p), sv[300];
+                    double worst = 0, best = 0, norm = 0;
+                    expect_ok(kl_dense_svd(p->rows, wide, copy, p->rows, sv, NULL, 1, NULL, 1, &err), err);
+                    for (int j = n - 1; j >= 0; j--) *(j >= kept[i] ? &best : &norm) += sv[j] * sv[j];
+                    const double out = left_out(p->rows, wide, a, kept[i], at, &worst);
+                    if (p->mode == KL_RANGE_DUAL) expect_near(worst, 0, 2e-14);
+                    if (p->mode == KL_RANGE_DUAL) expect_true(out <= 1.0001 * best + 1e-14 * norm);
+                    free(a);
+                    free(copy);
+                    at += (int64_t)p->rows * kept[i];
+                }
+                const size_t size = (size_t)(at - o) * sizeof *o;
+                if (first) expect_true(memcmp(first, o, size) == 0);
+                if (first) free(o);
+                else first = o;
+                scene_close(&s);
+            }
+            free(first);
+        }
+}
+
 static void test_bits(void **state)
 {
     kl_err err;
@@ -362,8 +455,9 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_warm), cmocka_unit_test(test_cold), cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_gram), cmocka_unit_test(test_bits), cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_warm),   cmocka_unit_test(test_cold), cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_gram),   cmocka_unit_test(test_dual), cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
