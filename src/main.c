@@ -145,7 +145,12 @@ static int is_bench(kl_command command)
            (command >= KL_CMD_BENCH_GEMM && command <= KL_CMD_BENCH_CUDA);
 }
 
-static kl_status dispatch(kl_options *o, int which, int *count, int *status, kl_err *err)
+/* The runs of one command: a job may have several. With --json theirs is one array of documents. */
+typedef struct runs {
+    int which, count, listed;
+} runs;
+
+static kl_status dispatch(kl_options *o, runs *all, int *status, kl_err *err)
 {
     kl_status st = KL_OK;
     if (o->command == KL_CMD_VERSION || o->version) {
@@ -159,13 +164,14 @@ static kl_status dispatch(kl_options *o, int which, int *count, int *status, kl_
     if (o->command == KL_CMD_RUN) {
         char *job = o->file; /* a job of ci names a file of its own */
         o->file = NULL;
-        st = kl_job_load(job, which, count, o, err);
+        st = kl_job_load(job, all->which, &all->count, o, err);
         if (st == KL_OK) st = kl_outputs_check(o, job, err);
         kl_free(&job);
     }
     int idle = 0;
     if (st == KL_OK) st = kl_rankscli_agree(o, &idle, err);
     if (st != KL_OK || idle) return st;
+    if (all->count > 1 && o->json) puts(all->listed++ ? "," : "[");
     switch (o->command) {
     case KL_CMD_DMRG: return command_dmrg(o, status, err);
     case KL_CMD_ED: return command_ed(o, status, err);
@@ -188,18 +194,19 @@ static kl_status dispatch(kl_options *o, int which, int *count, int *status, kl_
     }
 }
 
-/* A job may be of several runs: options are read anew for each. */
+/* Options are read anew for each run of a job. Of a run that fails the array has null, and ends there. */
 static kl_status run_all(int argc, char **argv, kl_options *o, int *status, kl_err *err)
 {
-    int count = 1;
+    runs all = {.count = 1};
     const int job = o->command == KL_CMD_RUN;
-    kl_status st = dispatch(o, 0, &count, status, err);
-    for (int k = 1; job && k < count && st == KL_OK && *status == STATUS_OK; k++) {
+    kl_status st = dispatch(o, &all, status, err);
+    while (job && ++all.which < all.count && st == KL_OK && *status == STATUS_OK) {
         kl_options *next = NULL;
         st = kl_commandline_parse(argc, argv, &next, err);
-        if (st == KL_OK) st = dispatch(next, k, &count, status, err);
+        if (st == KL_OK) st = dispatch(next, &all, status, err);
         kl_options_destroy(&next);
     }
+    if (all.listed) puts(st == KL_OK ? "]" : "null\n]");
     return st;
 }
 

@@ -158,6 +158,15 @@ do
     for _, name in ipairs { "jring_6.h5", "jladder_3x2.h5", "j4-8.h5", "j6-16.h5" } do
         ok(kit.slurp(kit.at(name)) ~= nil, name)
     end
+    local all = document "run job.lua"
+    ok(#all == 6 and near(all[6].energy, -2.4935771338879, 1e-9) and all[6].sites == 6,
+        "with --json their documents are one array", #all)
+    kit.spill(kit.at "half.lua", [[return { command = "ed", model = "heisenberg", sites = { 4, 5 }, charge = "Sz=0",
+        output = "none" }]])
+    local failed, half, said = run "run half.lua --json"
+    half = kit.json(half)
+    ok(failed == 2 and half and half[1] and half[1].sites == 4 and #half == 1 and said ~= "",
+        "of a run that fails the array has null", said)
     local six = document "show j6-16.h5"
     ok(near(six.energy, -2.4935771338879, 1e-9) and six.sites == 6, "each with its own", six.energy)
     for options, words in pairs {
