@@ -5,7 +5,7 @@
 static void test_bars_hold(void **state)
 {
     (void)state;
-    for (int k = 0; k < NBARS; k += kl_test_stride(NBARS, 5))
+    for (int k = 0; k < NBARS; k += kl_test_stride(NBARS, 9))
         if (bars[k].quick) bars_check(&bars[k], KL_SITES_TWO, 1e-8, 1 + (uint64_t)k % 3);
 }
 

@@ -62,7 +62,7 @@ static void test_hard_sectors(void **state)
         oracle *o = oracle_create(j.model, j.lat, j.par);
         expect_eq(oracle_energies(o, core_of(target).charge, 2, e, NULL), 2);
         oracle_destroy(&o);
-        for (uint64_t seed = 1; seed <= 8; seed++)
+        for (uint64_t seed = 1; seed <= (uint64_t)kl_test_rounds(8); seed++)
             for (int nstate = 1; nstate <= 2; nstate++) {
                 core_run r = core_auto(seed % 2 ? 1e-9 : 1e-6, target, nstate, KL_STRATEGY_AUTO);
                 r.opts.seed = seed;

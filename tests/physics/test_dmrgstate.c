@@ -160,7 +160,7 @@ static void test_turns(void **state)
     (void)state;
     const int n = sizeof turns / sizeof *turns;
     for (int k = 0; k < n; k += kl_test_step(n))
-        for (int seed = 1; seed <= kl_test_allowed(3); seed++)
+        for (int seed = 1; seed <= kl_test_rounds(3); seed++)
             check_turns(&turns[k], (uint64_t)(seed + 10 * k));
     core_no_memory();
 }
