@@ -159,9 +159,12 @@ local documents = {
         "name variant formula charges parameters sites terms kept records" },
     { "a lattice", "lattice", "lattice kagome:YC4x2 --json", "" },
     { "a figure", "plot", "plot r.h5 --json", "" },
+    { "a job of two runs", "jobs", "run two_runs.lua --json", "" },
     { "the devices", "devices", "devices --json",
         "processor cores memory_bytes kernels blas lapack openmp loaded exec" },
 }
+spill(at "two_runs.lua",
+    "return { model = 'heisenberg', sites = {4, 6}, charge = { Sz = 0 }, output = 'none' }")
 local seen, printed = {}, {}
 for _, row in ipairs(documents) do
     local name, shape, command, keys = table.unpack(row)
