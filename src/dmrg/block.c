@@ -54,9 +54,6 @@ static void connect(const kl_mpo *m, kl_side side, int cut, const kl_basis *basi
     }
 }
 
-/* Matrices begin at even offsets, where a GPU can load two numbers at once. */
-static int64_t even(int64_t n) { return n + n % 2; }
-
 kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut, const kl_basis *basis,
                           kl_block **out, kl_err *err)
 {
@@ -79,7 +76,7 @@ kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut,
                 const int64_t at = (int64_t)kinds.order[k] * n + i;
                 if (b->dst[at] < 0) continue;
                 b->off[at] = b->ndata;
-                b->ndata += even((int64_t)basis->dim[b->dst[at]] * basis->dim[i]);
+                b->ndata += kl_block_room(basis->dim[b->dst[at]], basis->dim[i]);
             }
     KL_TRY(kl_exec_alloc_operators(ex, b->ndata, &b->data, err));
 out:
@@ -274,7 +271,7 @@ static kl_status add_sums(const making *x, int b, int c, int64_t n, const kl_par
                                    .off = own->npack,
                                    .coef = 1},
                          err));
-        own->npack += even((int64_t)rows * cols);
+        own->npack += kl_block_room(rows, cols);
     }
 out:
     return st;
@@ -393,10 +390,8 @@ static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *res
     const kl_block *const block = g->block;
     const kl_enlarged *const e = g->enlarged;
     const kl_mpo *const m = block->mpo;
-    const int right = block->side == KL_RIGHT, nb = block->basis.nsec, d = e->d;
-    const int spin = kl_model_spin(m->model), to = g->dst[b * e->basis.nsec + c];
+    const int nb = block->basis.nsec, d = e->d, to = g->dst[b * e->basis.nsec + c];
     const kl_grow *const w = &m->grow[rest->grow];
-    const kl_cut_op *const in = &m->op[block->cut][w->in];
     const kl_site_op *const o = &e->site->op[w->op];
     const int identity = kl_block_identity(block, w->in);
     const int s = o->elem[rest->elem].col, t = o->elem[rest->elem].row;
@@ -404,9 +399,8 @@ static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *res
     if (i < 0) return KL_OK;
     const int j = identity ? i : w->dag ? block->src[w->in * nb + i] : block->dst[w->in * nb + i];
     if (j < 0 || e->home[j * d + t] != to) return KL_OK;
-    const int sign = right ? kl_phase_record(in->odd, x->odd[s]) : kl_phase_record(o->odd, x->odd[i]);
     const kl_junction at = {block, e, g->cut, b, w, o, {i, j}, {s, t}, {c, to}};
-    const double factor = spin < 0 ? 1.0 : kl_channel_factor(&at);
+    const double factor = kl_junction_factor(&at, x->odd);
     if (factor == 0) return KL_OK;
     const kl_part one = {.row = e->part_off[to * d + t],
                          .nrow = block->basis.dim[j],
@@ -415,7 +409,7 @@ static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *res
                          .ld = w->dag ? block->basis.dim[i] : block->basis.dim[j],
                          .dag = (uint8_t)w->dag,
                          .off = identity ? -1 : block->off[w->in * nb + (w->dag ? j : i)],
-                         .coef = w->coef * o->elem[rest->elem].value * sign * factor};
+                         .coef = w->coef * o->elem[rest->elem].value * factor};
     return add_part(&x->op[b].sector, one, err);
 }
 
@@ -492,7 +486,7 @@ int64_t kl_bigop_dense_doubles(const kl_bigop *g)
     for (int b = 0; b < g->nop; b++)
         for (int c = 0; c < basis->nsec && !kl_bigop_identity(g, b); c++) {
             const int64_t at = (int64_t)b * basis->nsec + c;
-            if (g->first[at + 1] > g->first[at]) sum += even((int64_t)basis->dim[g->dst[at]] * basis->dim[c]);
+            if (g->first[at + 1] > g->first[at]) sum += kl_block_room(basis->dim[g->dst[at]], basis->dim[c]);
         }
     return sum;
 }

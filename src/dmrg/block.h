@@ -28,6 +28,13 @@ typedef struct kl_block {
     int file; /* of scratch.h, plus 1: data waits there; 0: it does not */
 } kl_block;
 
+/* Doubles from one matrix to the next: they begin at even offsets, where a GPU loads two numbers at once. */
+static inline int64_t kl_block_room(int rows, int cols)
+{
+    const int64_t n = (int64_t)rows * cols;
+    return n + n % 2;
+}
+
 /* An operator of the block, seen from its side. */
 static inline int kl_block_identity(const kl_block *b, int op)
 {

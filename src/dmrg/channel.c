@@ -3,6 +3,7 @@
 #include "dmrg/channel.h"
 #include "base/mem.h"
 #include "model/wigner.h"
+#include "phase.h"
 #include <math.h>
 #include <string.h>
 
@@ -101,7 +102,8 @@ out:
     return st;
 }
 
-double kl_channel_factor(const kl_junction *at)
+/* 0 where the spins do not couple. */
+static double coupling(const kl_junction *at)
 {
     const kl_mpo *const m = at->block->mpo;
     const int spin = kl_model_spin(m->model), right = at->block->side == KL_RIGHT;
@@ -114,6 +116,15 @@ double kl_channel_factor(const kl_junction *at)
     const double g = right ? kl_couple(site, one, both) : kl_couple(one, site, both);
     if (fabs(g) < ZERO) return 0;
     return at->grow->dag ? g * kl_tilde(one.to, one.from, one.k) : g;
+}
+
+double kl_junction_factor(const kl_junction *at, const int *odd)
+{
+    const kl_mpo *const m = at->block->mpo;
+    const int sign = at->block->side == KL_RIGHT
+                         ? kl_phase_record(m->op[at->block->cut][at->grow->in].odd, odd[at->step[0]])
+                         : kl_phase_record(at->site->odd, odd[at->block_sec[0]]);
+    return kl_model_spin(m->model) < 0 ? sign : sign * coupling(at);
 }
 
 double kl_channel_scalar(const kl_mpo *m, const kl_cut_op *o, int from, int to, const kl_basis *row)

@@ -20,8 +20,10 @@ typedef struct kl_junction {
     int block_sec[2], step[2], sec[2]; /* from, to */
 } kl_junction;
 
-/* 0 where the spins do not couple. */
-double kl_channel_factor(const kl_junction *at);
+/* What the piece has besides the numbers of its record and of the site: the fermionic sign, times, with the
+   spin, the coefficient of its coupling, 0 where the spins do not couple. odd: of the states of the site, or
+   of the sectors of the left block. */
+double kl_junction_factor(const kl_junction *at, const int *odd);
 
 /* The factor that L R of a superblock has besides its sign, for the pieces between two row sectors; 1 without
    the spin. */

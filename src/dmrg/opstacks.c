@@ -3,7 +3,6 @@
 #include "dmrg/opstacks.h"
 #include "base/mem.h"
 #include "dmrg/channel.h"
-#include "phase.h"
 
 /* A place between sectors: of the block from i to j, of the product from c to `to'. */
 typedef struct spot {
@@ -14,12 +13,6 @@ typedef struct spot {
     int i, j, c, to, rows, cols;
     int64_t stride, at; /* of its matrices in the pack */
 } spot;
-
-static int64_t stride_of(int rows, int cols)
-{
-    const int64_t n = (int64_t)rows * cols;
-    return n + n % 2;
-}
 
 /* 0 where the place is not there. */
 static int find_spot(spot *x)
@@ -34,7 +27,7 @@ static int find_spot(spot *x)
     if (x->i < 0 || x->j < 0) return 0;
     x->rows = g->block->basis.dim[x->j];
     x->cols = g->block->basis.dim[x->i];
-    x->stride = stride_of(x->rows, x->cols);
+    x->stride = kl_block_room(x->rows, x->cols);
     return 1;
 }
 
@@ -42,21 +35,16 @@ static int find_spot(spot *x)
 static double factor_of(const spot *x, const kl_grow *w)
 {
     const kl_bigop *const g = x->g;
-    const kl_mpo *const m = g->block->mpo;
-    const kl_cut_op *const in = &m->op[g->block->cut][w->in];
-    const kl_site_op *const o = &g->enlarged->site->op[w->op];
     const kl_junction at = {.block = g->block,
                             .enlarged = g->enlarged,
                             .cut = g->cut,
                             .op = x->sums->out[x->place->out],
                             .grow = w,
-                            .site = o,
+                            .site = &g->enlarged->site->op[w->op],
                             .block_sec = {x->i, x->j},
                             .step = {x->place->s, x->place->t},
                             .sec = {x->c, x->to}};
-    const int sign = g->block->side == KL_RIGHT ? kl_phase_record(in->odd, x->odd[x->place->s])
-                                                : kl_phase_record(o->odd, x->odd[x->i]);
-    return kl_model_spin(m->model) < 0 ? sign : sign * kl_channel_factor(&at);
+    return kl_junction_factor(&at, x->odd);
 }
 
 /* Of a term: its factor, 0 where its operators do not lead from i to j, and where their matrices begin. */

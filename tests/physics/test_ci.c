@@ -904,28 +904,12 @@ static void test_allocations(void **state)
     (void)state;
     static const char *const space[] = {"full", "cisd"};
     kl_fcidump *f = load("oh-uhf-sto3g.fcidump");
-    for (int s = 0; s < 2; s++)
-        for (int64_t k = 1, step = 1;; k += step) {
-            kl_err err;
-            kl_exec *own = NULL;
-            kl_ci_result r = {0};
-            kl_ci_opts o = ask(space[s], 1);
-            kl_dense_release();
-            const int64_t before = kl_mem_live_total();
-            expect_ok(kl_exec_open_host(1, &own, &err), err); /* one that keeps nothing for the next solver */
-            o.density = 1;
-            o.pspace = 6;
-            kl_test_case("%s, allocation %lld fails", space[s], (long long)k);
-            kl_mem_fail_after(k);
-            const kl_status st = kl_ci_run(f, own, &o, NULL, &r, &err);
-            kl_mem_fail_after(0);
-            kl_ci_result_clear(&r);
-            kl_exec_close(&own);
-            expect_eq(kl_mem_live_total(), before);
-            if (st == KL_OK) break;
-            expect_eq(st, KL_ENOMEM);
-            if (k > 400) step = 7;
-        }
+    for (int s = 0; s < 2; s++) {
+        kl_ci_opts o = ask(space[s], 1);
+        o.density = 1;
+        o.pspace = 6;
+        ci_fail_allocations(f, &o, space[s], 400);
+    }
     kl_fcidump_destroy(&f);
 }
 

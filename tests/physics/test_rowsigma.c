@@ -157,27 +157,11 @@ static void test_allocations(void **state)
 {
     (void)state;
     kl_fcidump *f = load("h2o-sto3g.fcidump");
-    for (int64_t k = 1;; k++) {
-        kl_err err;
-        kl_exec *own = NULL;
-        kl_ci_result r = {0};
-        kl_ci_opts o = ask("cisd", 1);
-        o.store = KL_CI_MIXED;
-        o.memory_bytes = 6000;
-        o.irrep = 0;
-        kl_dense_release();
-        const int64_t before = kl_mem_live_total();
-        expect_ok(kl_exec_open_host(1, &own, &err), err);
-        kl_test_case("allocation %lld fails", (long long)k);
-        kl_mem_fail_after(k);
-        const kl_status st = kl_ci_run(f, own, &o, NULL, &r, &err);
-        kl_mem_fail_after(0);
-        kl_ci_result_clear(&r);
-        kl_exec_close(&own);
-        expect_eq(kl_mem_live_total(), before);
-        if (st == KL_OK) break;
-        expect_eq(st, KL_ENOMEM);
-    }
+    kl_ci_opts o = ask("cisd", 1);
+    o.store = KL_CI_MIXED;
+    o.memory_bytes = 6000;
+    o.irrep = 0;
+    ci_fail_allocations(f, &o, "cisd", INT64_MAX);
     kl_fcidump_destroy(&f);
 }
 

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef CI_KIT_H
 #define CI_KIT_H
+#include "base/dense.h"
 #include "base/mem.h"
 #include "ci/ci.h"
 #include "kl_test.h"
@@ -37,6 +38,30 @@ static inline kl_ci_opts ask(const char *space, int nroot)
     kl_ci_opts o = {.irrep = -1, .nroot = nroot, .tol = 1e-7, .seed = 1};
     expect_ok(kl_ci_parse_space(space, &o, &err), err);
     return o;
+}
+
+/* A run with its k-th allocation failing, for every k up to `all' and every seventh from there on, until none
+   fails: ENOMEM, and nothing is left behind. */
+static inline void ci_fail_allocations(const kl_fcidump *f, const kl_ci_opts *o, const char *what,
+                                       int64_t all)
+{
+    for (int64_t k = 1;; k += k > all ? 7 : 1) {
+        kl_err err;
+        kl_exec *own = NULL; /* one that keeps nothing for the next solver */
+        kl_ci_result r = {0};
+        kl_dense_release();
+        const int64_t before = kl_mem_live_total();
+        expect_ok(kl_exec_open_host(1, &own, &err), err);
+        kl_test_case("%s, allocation %lld fails", what, (long long)k);
+        kl_mem_fail_after(k);
+        const kl_status st = kl_ci_run(f, own, o, NULL, &r, &err);
+        kl_mem_fail_after(0);
+        kl_ci_result_clear(&r);
+        kl_exec_close(&own);
+        expect_eq(kl_mem_live_total(), before);
+        if (st == KL_OK) break;
+        expect_eq(st, KL_ENOMEM);
+    }
 }
 
 #endif
