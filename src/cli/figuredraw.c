@@ -3,6 +3,7 @@
 #include "cli/figure.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/plot.h"
@@ -19,9 +20,10 @@ typedef struct page {
     kl_figure_look look;
 } page;
 
-/* Told apart in light and dark, and by those who see few colours (after Okabe and Ito). */
-static const char *const colour[NCOLOUR] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",
-                                            "#b8860b", "#56b4e9", "#7f7f7f", "#8856a7"};
+/* On light and on dark paper; told apart by those who see few colours (after Okabe and Ito). */
+static const char *const colour[2][NCOLOUR] = {
+    {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f7f7f", "#8856a7"},
+    {"#56b4e9", "#ff8c42", "#2fc99a", "#e59ac6", "#e0c050", "#4a8fe0", "#a8a8a8", "#b79be8"}};
 
 static void put_data(FILE *to, int panel, const kl_panel *p)
 {
@@ -71,16 +73,15 @@ static int is_drawable(const kl_panel *p, const kl_series *s)
     return 0;
 }
 
-/* What the curves span in x or y. */
+/* What the curves that are drawn span in x or y. */
 static void span(const kl_panel *p, int of_y, double out[2])
 {
-    const int log = of_y ? p->log_y : p->log_x;
     out[0] = INFINITY;
     out[1] = -INFINITY;
     for (int s = 0; s < p->nseries; s++)
         for (int64_t i = 0; i < p->series[s].n; i++) {
-            const double v = of_y ? p->series[s].y[i] : p->series[s].x[i];
-            if (!isfinite(v) || (log && v <= 0)) continue;
+            const double x = p->series[s].x[i], y = p->series[s].y[i], v = of_y ? y : x;
+            if (!isfinite(x) || !isfinite(y) || (p->log_x && x <= 0) || (p->log_y && y <= 0)) continue;
             out[0] = fmin(out[0], v);
             out[1] = fmax(out[1], v);
         }
@@ -95,23 +96,64 @@ static int counts(const kl_panel *p)
     return 1;
 }
 
+/* Series with names stand in a key: more than two of them beside the panel. */
+static int names(const kl_panel *p)
+{
+    int n = 0;
+    for (int s = 0; s < p->nseries; s++) n += p->series[s].name[0] != '\0';
+    return n;
+}
+
+/* Labels at 1, 2 and 5 of each decade where the powers of ten alone would be one or two. */
+static void log_tics(FILE *to, char axis, const double range[2])
+{
+    static const double few[] = {1, 2, 5}, many[] = {1, 2, 3, 4, 5, 6, 8};
+    const double decades = log10(range[1] / range[0]);
+    const int close = axis == 'x' && decades < 0.9; /* labels of y are long, and stand above each other */
+    const double *const at = close ? many : few;
+    const int n = close ? 7 : 3;
+    int put = 0;
+    if (!(decades < 2)) {
+        fprintf(to, "set %ctics autofreq\n", axis);
+        return;
+    }
+    fprintf(to, "set %ctics (", axis);
+    for (int k = (int)floor(log10(range[0])); k <= (int)ceil(log10(range[1])); k++)
+        for (int m = 0; m < n; m++) fprintf(to, "%s%g", put++ > 0 ? ", " : "", at[m] * pow(10, k));
+    fprintf(to, ")\n");
+}
+
+/* Labels of x in a panel that its key has made narrow: a round step, of which about four fit. */
+static double wide_step(double length)
+{
+    const double about = length / 4, ten = pow(10, floor(log10(about)));
+    return ten * (about < 1.5 * ten ? 1 : about < 3.5 * ten ? 2 : about < 7.5 * ten ? 5 : 10);
+}
+
 /* Of curves on one value gnuplot would show the noise. */
 static void ranges(FILE *to, const kl_panel *p)
 {
     double x[2], y[2];
     span(p, 0, x);
     span(p, 1, y);
+    fprintf(to, "%s logscale x\n%s logscale y\n", p->log_x ? "set" : "unset", p->log_y ? "set" : "unset");
+    if (p->log_y && isfinite(y[0])) log_tics(to, 'y', y);
+    else fprintf(to, "set ytics autofreq\n");
     if (!isfinite(y[0])) fprintf(to, "set yrange [%s]\n", p->log_y ? "0.1:1" : "-1:1");
     else if (!p->log_y && y[1] - y[0] <= 1e-7 * fmax(1, fmax(fabs(y[0]), fabs(y[1]))))
         fprintf(to, "set yrange [%.17g:%.17g]\n", y[0] - 1, y[1] + 1);
     else fprintf(to, "set yrange [*:*]\n");
-    if (!isfinite(x[0])) fprintf(to, "set xrange [*:*]\nset xtics autofreq\n");
-    else if (p->log_x) fprintf(to, "set xrange [%.17g:%.17g]\nset xtics autofreq\n", 0.9 * x[0], 1.1 * x[1]);
-    else {
+    if (!isfinite(x[0])) {
+        fprintf(to, "set xrange [%s]\nset xtics autofreq\n", p->log_x ? "1:10" : "0:1");
+    } else if (p->log_x) {
+        fprintf(to, "set xrange [%.17g:%.17g]\n", 0.9 * x[0], 1.1 * x[1]);
+        log_tics(to, 'x', x);
+    } else {
         const double room = x[1] > x[0] ? 0.03 * (x[1] - x[0]) : 0.5;
-        const int whole = counts(p) && x[1] - x[0] < 13;
-        fprintf(to, "set xrange [%.17g:%.17g]\nset xtics %s\n", x[0] - room, x[1] + room,
-                whole ? "1" : "autofreq");
+        fprintf(to, "set xrange [%.17g:%.17g]\n", x[0] - room, x[1] + room);
+        if (counts(p) && x[1] - x[0] < (names(p) > 2 ? 9 : 13)) fprintf(to, "set xtics 1\n");
+        else if (names(p) > 2 && x[1] > x[0]) fprintf(to, "set xtics %.17g\n", wide_step(x[1] - x[0]));
+        else fprintf(to, "set xtics autofreq\n");
     }
 }
 
@@ -141,13 +183,12 @@ static void stroke(FILE *to, int panel, int s, const kl_series *c, const char *p
     }
 }
 
-static void draw_curves(FILE *to, int panel, const kl_panel *p)
+static void draw_curves(FILE *to, int panel, const kl_panel *p, int dark)
 {
-    int drawn = 0, pen = 0, named = 0;
+    int drawn = 0, pen = 0;
+    const int named = names(p);
     ranges(to, p);
-    for (int s = 0; s < p->nseries; s++) named += p->series[s].name[0] != '\0';
-    fprintf(to, "%s logscale x\n%s logscale y\nset format y '%s'\nset key %s\n", p->log_x ? "set" : "unset",
-            p->log_y ? "set" : "unset", p->log_y ? "%.0e" : "%g",
+    fprintf(to, "set format y '%s'\nset key %s\n", p->log_y ? "%.0e" : "%g",
             named > 2   ? "outside right samplen 1.2 font ',8'"
             : named > 0 ? "inside top right samplen 1.5 font ',9'"
                         : "off");
@@ -158,7 +199,7 @@ static void draw_curves(FILE *to, int panel, const kl_panel *p)
         const int at = c->stroke == KL_STROKE_FIT && pen > 0 ? pen - 1 : pen++;
         if (!is_drawable(p, c)) continue;
         fprintf(to, "%s", drawn++ ? ", " : "");
-        stroke(to, panel, s, c, colour[at % NCOLOUR], at >= NCOLOUR);
+        stroke(to, panel, s, c, colour[dark != 0][at % NCOLOUR], at >= NCOLOUR);
     }
     fprintf(to, "%s\n", drawn ? "" : "[0:1] -2 notitle");
 }
@@ -177,7 +218,8 @@ static void draw_plane(FILE *to, int panel, const kl_panel *p, int dark)
     edges(p->nx, p->grid_x, x);
     edges(p->ny, p->grid_y, y);
     fprintf(to,
-            "unset logscale\nset format y '%%g'\nset key off\nset xrange [%.17g:%.17g]\nset yrange "
+            "unset logscale\nset format y '%%g'\nset ytics autofreq\nset key off\nset xrange "
+            "[%.17g:%.17g]\nset yrange "
             "[%.17g:%.17g]\n"
             "set cbrange [*:*]\nset colorbox\nset palette defined (%s)\n",
             x[0], x[1], y[0], y[1],
@@ -204,6 +246,25 @@ static void put_ink(FILE *to, int dark)
             ink, ink, ink, dark ? "#404048" : "#dddddd");
 }
 
+/* In one column a long title breaks behind the comma that is nearest to its middle. */
+static void put_title(FILE *to, const char *title, int columns)
+{
+    char first[sizeof(((kl_figure *)0)->title)];
+    const int length = (int)strlen(title);
+    int at = 0;
+    for (int k = 1; k + 2 < length; k++)
+        if (strncmp(title + k, ", ", 2) == 0 && (at == 0 || abs(2 * k - length) < abs(2 * at - length)))
+            at = k;
+    if (columns > 1 || length < 60 || at == 0) {
+        kl_plot_quote(to, title);
+        return;
+    }
+    snprintf(first, sizeof first, "%.*s", at + 1, title);
+    kl_plot_quote(to, first);
+    fprintf(to, ".\"\\n\".");
+    kl_plot_quote(to, title + at + 2);
+}
+
 static void write_script(FILE *to, const void *self, const char *terminal)
 {
     const page *const g = self;
@@ -216,11 +277,11 @@ static void write_script(FILE *to, const void *self, const char *terminal)
     put_ink(to, g->look.dark);
     fprintf(to,
             "set cbtics textcolor rgb '%s'\nset title textcolor rgb '%s' font ',11'\nset xlabel textcolor "
-            "rgb '%s'\n"
-            "set ylabel textcolor rgb '%s'\nset key textcolor rgb '%s'\n"
+            "rgb '%s' font ',10'\n"
+            "set ylabel textcolor rgb '%s' font ',10'\nset key textcolor rgb '%s'\n"
             "set multiplot layout %d,%d title ",
             ink, ink, ink, ink, ink, rows, columns);
-    kl_plot_quote(to, f->title);
+    put_title(to, f->title, columns);
     fprintf(to, " textcolor rgb '%s' font ',10'\n", ink);
     for (int k = 0; k < f->npanel; k++) {
         const kl_panel *const p = &f->panel[k];
@@ -235,7 +296,7 @@ static void write_script(FILE *to, const void *self, const char *terminal)
         }
         fprintf(to, "\n");
         put_ink(to, g->look.dark);
-        if (p->kind == KL_PANEL_CURVES) draw_curves(to, k, p);
+        if (p->kind == KL_PANEL_CURVES) draw_curves(to, k, p, g->look.dark);
         else if (p->kind == KL_PANEL_PLANE) draw_plane(to, k, p, g->look.dark);
         else kl_plotmap_values(to, p->g, p->nsite, p->xy, p->site, p->bond, g->look.dark);
     }

@@ -51,9 +51,20 @@ enum {
 };
 static const double trim[NTRIM] = {1.0 / 16, 1.0 / 8, 1.0 / 6, 1.0 / 5, 1.0 / 4};
 
-/* Heisenberg chains of 64 and 128 are 1.3 and 1.5 / ln^2 too low; they fit k = 0.6, XXZ chains of
-   Delta = 1/2, where k = 3/4 and c is right, k = 0.7. */
-static const double MARGINAL = 0.65, LOGARITHMS = 2;
+/* Of open chains: isotropic ones of 64 and 128 sites are 1.3 and 1.5 / ln^2 too low, with k = 0.58; XXZ
+   chains of 64 with Delta = 0.8 and 0.7 are 1.0 and 0.75 / ln^2 too low, with k = 0.62 and 0.66. At
+   Delta = 1/2 there are no logarithms, and k = 0.74; nor are there where J2 = 0.2411 J1 ends them in an
+   isotropic chain, and k = 0.50. Isotropic rings of 16 to 64 sites are 0.108 / ln^3 too high, and do not
+   alternate. */
+static const double LOGARITHMS = 2, LOGARITHMS_CLOSED = 0.15;
+static const double LOG_NONE = 0.52, LOG_FROM = 0.55, LOG_TO = 0.66, LOG_END = 0.74;
+
+/* How much of the logarithms an open chain may have whose alternation falls by this exponent: 0 to 1. */
+static double share_of_logarithms(double decay)
+{
+    if (decay < LOG_FROM) return fmax(0, (decay - LOG_NONE) / (LOG_FROM - LOG_NONE));
+    return fmin(1, fmax(0, (LOG_END - decay) / (LOG_END - LOG_TO)));
+}
 
 typedef struct charge_fit {
     double c, constant, rms, shift, decay;
@@ -96,6 +107,11 @@ static int best_charge(int nsite, int closed, const double *s, int first, int fr
             charge_fit now = {.shift = shift, .decay = decay};
             if (try_charge(nsite, closed, s, first, decay, &now) && now.rms < best->rms) *best = now;
         }
+    const double about = best->decay;
+    for (int k = -4; k <= 4 && isfinite(best->rms); k++) {
+        charge_fit now = {.shift = best->shift, .decay = about + 0.02 * k};
+        if (try_charge(nsite, closed, s, first, now.decay, &now) && now.rms < best->rms) *best = now;
+    }
     return isfinite(best->rms);
 }
 
@@ -119,9 +135,11 @@ int kl_fit_charge(int nsite, int closed, const double *s, double *c, double *err
     if (!found) return 0;
     *c = told.c;
     *error = fmax(high - told.c, told.c - low);
-    *marginal = !closed && told.c > 0.1 && told.decay < MARGINAL;
     const double longest = log_chord(nsite, closed, told.shift, nsite / 2);
-    if (*marginal) *error = fmax(*error, told.c * LOGARITHMS / (longest * longest));
+    const double share = told.c > 0.1 ? share_of_logarithms(told.decay) : 0;
+    *marginal = !closed && share > 0;
+    if (closed) *error = fmax(*error, fabs(told.c) * LOGARITHMS_CLOSED / (longest * longest * longest));
+    else *error = fmax(*error, fabs(told.c) * share * LOGARITHMS / (longest * longest));
     for (int l = 1; curve != NULL && l < nsite; l++)
         curve[l - 1] = told.c / (closed ? 3 : 6) * log_chord(nsite, closed, told.shift, l) + told.constant;
     return 1;

@@ -16,9 +16,11 @@ int kl_fit_linear(int n, int p, const double (*a)[KL_FIT_TERMS], const double *y
    chord = 4 M/pi sin(pi (2 l + x) / (2 M)), M = nsite + x: x, what an open end shifts the length by, and k
    are found (Calabrese and Cardy, J. Phys. A 42, 504005 (2009); Laflorencie et al., Phys. Rev. Lett. 96,
    100603 (2006); Fagotti and Calabrese, J. Stat. Mech. P01017 (2011)). *error: how far c moves with the cuts
-   that are left out at the ends, and with x = 1. *marginal 1: the alternation of an open end falls as slowly
-   as in an isotropic spin chain (k = 1/2), whose c comes with logarithms of the length: the error is then
-   2 / ln^2 of the longest chord at least. curve[nsite - 1], if not NULL: the part without alternation.
+   that are left out at the ends, and with x = 1. *marginal 1: the alternation of an open end falls as in
+   isotropic spin chains, or nearly so (k from 0.52 to 0.74), whose c comes with logarithms of the length: the
+   error is then up to 2 / ln^2 of the longest chord at least. Closed chains do not tell whether they have
+   logarithms: their error is 0.15 / ln^3 at least. curve[nsite - 1], if not NULL: the part without
+   alternation.
    0: fewer than 12 sites, or no fit. */
 int kl_fit_charge(int nsite, int closed, const double *s, double *c, double *error, int *marginal,
                   double *curve);

@@ -96,31 +96,62 @@ const double *kl_panels_entropy(const kl_result *r)
 
 /* ---------------------------------------------------------------- convergence, entropies, levels */
 
-static kl_status sweeps(const kl_result *r, kl_figure *f, kl_err *err)
+/* Energies above the extrapolated one; where that is not below all of them, above the lowest sweep, which no
+   logarithm shows. */
+static kl_status energies(const kl_result *r, kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_panel *p;
     kl_series *s;
     const kl_dmrg_result *const d = &r->dmrg;
     double best = INFINITY;
-    int falling = 0, discarding = 0;
-    for (int i = 0; i < d->nrow; i++) {
-        best = fmin(best, d->row[i].energy[0]);
-        discarding |= d->row[i].discarded > 0;
-    }
-    for (int i = 0; i < d->nrow; i++) falling |= d->row[i].energy[0] > best;
-    for (int k = 0; k < 2; k++) {
-        if (!(k == 0 ? falling : discarding)) continue;
-        KL_TRY(kl_figure_add(f, KL_PANEL_CURVES,
-                             k == 0 ? "energy above the lowest sweep" : "discarded weight", &p, err));
-        snprintf(p->x, sizeof p->x, "sweep");
-        snprintf(p->y, sizeof p->y, k == 0 ? "E - E lowest" : "weight");
-        p->log_y = 1;
-        KL_TRY(kl_panel_add(p, "", KL_STROKE_BOTH, d->nrow, 0, &s, err));
-        for (int i = 0; i < d->nrow; i++) {
-            s->x[i] = i + 1;
-            s->y[i] = k == 0 ? d->row[i].energy[0] - best : d->row[i].discarded;
+    int falling = 0, lowest = 0, n = 0;
+    for (int i = 0; i < d->nrow; i++)
+        if (d->row[i].energy[0] < best) {
+            best = d->row[i].energy[0];
+            lowest = i;
         }
+    const double rounding = 1e-13 * fmax(1, fabs(best));
+    for (int i = 0; i < d->nrow; i++) falling += d->row[i].energy[0] > best + rounding;
+    if (falling == 0) return KL_OK;
+    const int beyond =
+        r->finished && isfinite(d->energy_extrapolated) && d->energy_extrapolated < best - rounding;
+    const double from = beyond ? d->energy_extrapolated : best;
+    KL_TRY(kl_figure_add(f, KL_PANEL_CURVES,
+                         beyond ? "energy above the extrapolated one" : "energy above the lowest sweep", &p,
+                         err));
+    snprintf(p->x, sizeof p->x, "sweep");
+    snprintf(p->y, sizeof p->y, beyond ? "E - E extrapolated" : "E - E lowest");
+    p->log_y = 1;
+    KL_TRY(kl_panel_add(p, "", KL_STROKE_BOTH, beyond ? d->nrow : falling, 0, &s, err));
+    for (int i = 0; i < d->nrow; i++) {
+        if (!(d->row[i].energy[0] > from + rounding)) continue;
+        s->x[n] = i + 1;
+        s->y[n++] = d->row[i].energy[0] - from;
+    }
+    if (beyond) snprintf(p->note, sizeof p->note, "extrapolated: %.12g", from);
+    else snprintf(p->note, sizeof p->note, "the lowest is sweep %d of %d: %.12g", lowest + 1, d->nrow, best);
+out:
+    return st;
+}
+
+static kl_status discarded(const kl_result *r, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_panel *p;
+    kl_series *s;
+    const kl_dmrg_result *const d = &r->dmrg;
+    int some = 0;
+    for (int i = 0; i < d->nrow; i++) some |= d->row[i].discarded > 0;
+    if (!some) return KL_OK;
+    KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, "discarded weight", &p, err));
+    snprintf(p->x, sizeof p->x, "sweep");
+    snprintf(p->y, sizeof p->y, "weight");
+    p->log_y = 1;
+    KL_TRY(kl_panel_add(p, "", KL_STROKE_BOTH, d->nrow, 0, &s, err));
+    for (int i = 0; i < d->nrow; i++) {
+        s->x[i] = i + 1;
+        s->y[i] = d->row[i].discarded;
     }
 out:
     return st;
@@ -222,6 +253,30 @@ static int compare_reals(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+int kl_panels_columns(const kl_result *r, const double *value, int most, double *x, double *mean)
+{
+    double *all = NULL;
+    int n = 0;
+    kl_err err;
+    if (kl_alloc(&all, r->nsite, KL_MEM_WORK, &err) != KL_OK) return 0;
+    for (int i = 0; i < r->nsite; i++) all[i] = r->xy[i][0];
+    qsort(all, (size_t)r->nsite, sizeof *all, compare_reals);
+    for (int i = 0; i < r->nsite && n < most; i++)
+        if (n == 0 || all[i] > x[n - 1] + 1e-6) x[n++] = all[i];
+    for (int k = 0; k < n; k++) {
+        int count = 0;
+        mean[k] = 0;
+        for (int i = 0; i < r->nsite; i++)
+            if (fabs(r->xy[i][0] - x[k]) < 1e-6) {
+                mean[k] += value[i];
+                count++;
+            }
+        mean[k] /= count;
+    }
+    kl_free(&all);
+    return n;
+}
+
 /* Averages over the sites of equal x. */
 static kl_status columns(const kl_result *r, const double *value, const char *title, const char *y,
                          kl_figure *f, kl_err *err)
@@ -230,12 +285,8 @@ static kl_status columns(const kl_result *r, const double *value, const char *ti
     double *x = NULL;
     kl_panel *p;
     kl_series *s;
-    int n = 0;
-    KL_TRY(kl_alloc(&x, r->nsite, KL_MEM_WORK, err));
-    for (int i = 0; i < r->nsite; i++) x[i] = r->xy[i][0];
-    qsort(x, (size_t)r->nsite, sizeof *x, compare_reals);
-    for (int i = 0; i < r->nsite; i++)
-        if (n == 0 || x[i] > x[n - 1] + 1e-6) x[n++] = x[i];
+    KL_TRY(kl_alloc(&x, 2 * (int64_t)r->nsite, KL_MEM_WORK, err));
+    const int n = kl_panels_columns(r, value, r->nsite, x, x + r->nsite);
     if (n < 3 || n == r->nsite) goto out;
     char all[200];
     snprintf(all, sizeof all, "%s, mean of each column", title);
@@ -243,16 +294,8 @@ static kl_status columns(const kl_result *r, const double *value, const char *ti
     snprintf(p->x, sizeof p->x, "x");
     snprintf(p->y, sizeof p->y, "%s", y);
     KL_TRY(kl_panel_add(p, "", KL_STROKE_BOTH, n, 0, &s, err));
-    for (int k = 0; k < n; k++) {
-        int count = 0;
-        s->x[k] = x[k];
-        for (int i = 0; i < r->nsite; i++)
-            if (fabs(r->xy[i][0] - x[k]) < 1e-6) {
-                s->y[k] += value[i];
-                count++;
-            }
-        s->y[k] /= count;
-    }
+    memcpy(s->x, x, sizeof *x * (size_t)n);
+    memcpy(s->y, x + r->nsite, sizeof *x * (size_t)n);
 out:
     kl_free(&x);
     return st;
@@ -589,7 +632,8 @@ kl_status kl_panels_one(const kl_result *r, kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;
     title_of(r, f);
-    KL_TRY(sweeps(r, f, err));
+    KL_TRY(energies(r, f, err));
+    KL_TRY(discarded(r, f, err));
     KL_TRY(entropies(r, f, err));
     KL_TRY(levels(r, f, err));
     KL_TRY(kl_panels_spectra(r, f, err));

@@ -30,6 +30,8 @@ void kl_panels_title(const kl_result *r, const kl_measured *m, char *out, size_t
 /* How a correlation falls off with the distance: at the middle of a chain, all around a ring, along the rows
    of a lattice with coordinates. At most `most' values; returns how many. */
 int kl_panels_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value);
+/* Means over the sites of equal x, by x; returns how many, `most' at most. */
+int kl_panels_columns(const kl_result *r, const double *value, int most, double *x, double *mean);
 /* 1: the sites have coordinates in a plane. */
 int kl_panels_plane(const kl_result *r);
 /* Values on sites or bonds of the lattice, NULL: none; NaN: not drawn. */
@@ -37,6 +39,10 @@ kl_status kl_panels_map(const kl_result *r, const char *title, const double *sit
                         kl_figure *f, kl_err *err) KL_MUST_CHECK;
 /* bond/... and bondcorr/... */
 kl_status kl_panels_bonds(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err) KL_MUST_CHECK;
+/* Of bondcorr/...: its title, and means over the pairs of bonds in a row by their distance, `most' at
+   most. */
+void kl_panels_bond_title(const kl_measured *m, char *title, size_t size);
+int kl_panels_bond_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value);
 /* Entropies by cut; NULL: none are told. */
 const double *kl_panels_entropy(const kl_result *r);
 

@@ -25,7 +25,7 @@ out:
     return st;
 }
 
-static void title_of(const kl_measured *m, char *title, size_t size)
+void kl_panels_bond_title(const kl_measured *m, char *title, size_t size)
 {
     char op[160];
     const char *const text = strchr(m->name, '/') + 1, *const comma = strchr(text, ',');
@@ -50,7 +50,7 @@ static kl_status profile(const kl_result *r, const kl_measured *m, int n, const 
     kl_panel *p;
     kl_series *s;
     char title[160];
-    title_of(m, title, sizeof title);
+    kl_panels_bond_title(m, title, sizeof title);
     KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
     snprintf(p->x, sizeof p->x, "middle of the bond");
     snprintf(p->y, sizeof p->y, "value");
@@ -65,17 +65,14 @@ out:
     return st;
 }
 
-/* By how far two bonds are apart along x in the same row, means over all such pairs. */
-static kl_status decay(const kl_result *r, const kl_measured *m, int n, const int64_t *bond, kl_figure *f,
-                       kl_err *err)
+int kl_panels_bond_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value)
 {
-    kl_status st = KL_OK;
-    double distance[MOST_DISTANCE] = {0}, value[MOST_DISTANCE] = {0};
-    int count[MOST_DISTANCE] = {0}, nd = 0;
-    kl_panel *p;
-    kl_series *s, *fit;
-    kl_decay d;
-    char title[160];
+    int n = 0, nd = 0, *count = NULL;
+    int64_t *bond = NULL;
+    kl_err err;
+    if (bonds_of(r, m, &n, &bond, &err) != KL_OK || m->rank != 2 || m->shape[0] != n || m->shape[1] != n ||
+        kl_alloc(&count, most, KL_MEM_WORK, &err) != KL_OK)
+        goto out;
     for (int a = 0; a < n; a++)
         for (int b = 0; b < n; b++) {
             double from[2], to[2];
@@ -85,15 +82,31 @@ static kl_status decay(const kl_result *r, const kl_measured *m, int n, const in
             if (fabs(to[1] - from[1]) > 1e-6 || dx < 1e-6) continue;
             int k = 0;
             while (k < nd && fabs(distance[k] - dx) > 1e-6) k++;
-            if (k == MOST_DISTANCE) continue;
-            nd = k == nd ? nd + 1 : nd;
+            if (k == most) continue;
+            if (k == nd) value[nd++] = 0;
             distance[k] = dx;
             value[k] += m->data[(int64_t)a * n + b];
             count[k]++;
         }
-    if (nd < 2) return kl_figure_leave(f, m->name, "no two of its bonds lie in a row", err);
     for (int k = 0; k < nd; k++) value[k] /= count[k];
-    title_of(m, title, sizeof title);
+out:
+    kl_free(&bond);
+    kl_free(&count);
+    return nd;
+}
+
+/* By how far two bonds are apart along x in the same row, means over all such pairs. */
+static kl_status decay(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double distance[MOST_DISTANCE], value[MOST_DISTANCE];
+    kl_panel *p;
+    kl_series *s, *fit;
+    kl_decay d;
+    char title[160];
+    const int nd = kl_panels_bond_decay(r, m, MOST_DISTANCE, distance, value);
+    if (nd < 2) return kl_figure_leave(f, m->name, "no two of its bonds lie in a row", err);
+    kl_panels_bond_title(m, title, sizeof title);
     KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
     snprintf(p->x, sizeof p->x, "distance along the row");
     snprintf(p->y, sizeof p->y, "|correlation|");
@@ -127,13 +140,13 @@ kl_status kl_panels_bonds(const kl_result *r, const kl_measured *m, kl_figure *f
         KL_TRY(kl_figure_leave(f, m->name, "the file does not tell its bonds", err));
         goto out;
     }
-    if (m->rank == 2) KL_TRY(decay(r, m, n, bond, f, err));
+    if (m->rank == 2) KL_TRY(decay(r, m, f, err));
     else if (!kl_panels_plane(r)) KL_TRY(profile(r, m, n, bond, f, err));
     else {
         KL_TRY(kl_alloc(&value, r->geometry.nbond, KL_MEM_WORK, err));
         for (int64_t b = 0; b < r->geometry.nbond; b++) value[b] = NAN;
         for (int k = 0; k < n; k++) value[bond[k]] = m->data[k];
-        title_of(m, title, sizeof title);
+        kl_panels_bond_title(m, title, sizeof title);
         KL_TRY(kl_panels_map(r, title, NULL, value, f, err));
     }
 out:

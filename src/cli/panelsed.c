@@ -296,17 +296,25 @@ kl_status kl_panels_structure(const kl_result *r, const kl_measured *m, kl_figur
     if (m->rank != 2 || r->geometry.grid[0] != m->shape[0] || r->geometry.grid[1] != m->shape[1])
         return kl_figure_leave(f, m->name, "the file does not tell its momenta", err);
     /* a row of the plane for each momentum across, the momenta along on it */
+    const double (*const k)[2] = (const double (*)[2])r->geometry.k;
+    const int64_t across = m->shape[1], along = m->shape[0];
+    int square = 1; /* the two directions are those of x and y */
+    for (int64_t i = 0; i < along * across; i++)
+        square &= fabs(k[i][0] - k[i / across * across][0]) < 1e-9 && fabs(k[i][1] - k[i % across][1]) < 1e-9;
     KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
-    snprintf(p->x, sizeof p->x, "q · along / 2π, in columns");
+    if (square) snprintf(p->x, sizeof p->x, "qx / π");
+    else
+        snprintf(p->x, sizeof p->x, "t of q = q₀ + t (%.3g, %.3g) π", (double)along * k[across][0] / PI,
+                 (double)along * k[across][1] / PI);
     snprintf(p->y, sizeof p->y, "S(q)");
-    for (int64_t y = 0; y < m->shape[1]; y++) {
+    for (int64_t y = 0; y < across; y++) {
         char name[60];
-        const double *const k = r->geometry.k[y];
-        snprintf(name, sizeof name, "(%.3g, %.3g) π + ...", k[0] / PI, k[1] / PI);
-        KL_TRY(kl_panel_add(p, name, KL_STROKE_BOTH, m->shape[0], 0, &s, err));
-        for (int64_t x = 0; x < m->shape[0]; x++) {
-            s->x[x] = (double)x / (double)m->shape[0];
-            s->y[x] = m->data[x * m->shape[1] + y];
+        if (square) snprintf(name, sizeof name, "qy = %.3g π", k[y][1] / PI);
+        else snprintf(name, sizeof name, "q₀ = (%.2g, %.2g) π", k[y][0] / PI, k[y][1] / PI);
+        KL_TRY(kl_panel_add(p, name, KL_STROKE_BOTH, along, 0, &s, err));
+        for (int64_t x = 0; x < along; x++) {
+            s->x[x] = square ? k[x * across][0] / PI : (double)x / (double)along;
+            s->y[x] = m->data[x * across + y];
         }
     }
 out:

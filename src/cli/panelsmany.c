@@ -16,17 +16,44 @@ typedef struct many {
     kl_result *const *r;
     const char *const *path;
     int param; /* of each result the one scalar that differs, -1: none, or several */
+    int charge; /* where all else is equal, the one charge that differs, -1: none, or several */
+    int sectors; /* different charges of systems of one size */
     int sizes; /* different numbers of sites */
 } many;
 
 /* The value of a scalar parameter. */
 static double scalar(const kl_result *r, int k) { return r->param[k].is_array ? NAN : r->param[k].value[0]; }
 
-static void compare(many *all)
+static double charge_of(const kl_result *r, int c)
+{
+    return (double)r->charge[c].value * r->charge[c].unit_num / r->charge[c].unit_den;
+}
+
+static void compare_charges(many *all)
 {
     int found = 0;
     const kl_result *const first = all->r[0];
-    all->param = -1;
+    for (int i = 1; i < all->n; i++) {
+        if (all->r[i]->ncharge != first->ncharge || strcmp(all->r[i]->model, first->model) != 0) return;
+        for (int c = 0; c < first->ncharge; c++)
+            if (strcmp(all->r[i]->charge[c].name, first->charge[c].name) != 0) return;
+    }
+    for (int c = 0; c < first->ncharge; c++) {
+        int differs = 0;
+        for (int i = 1; i < all->n; i++) differs |= charge_of(all->r[i], c) != charge_of(first, c);
+        if (differs) {
+            found++;
+            all->charge = c;
+        }
+    }
+    all->sectors = found > 0 && !all->sizes;
+    if (found != 1 || all->param >= 0 || all->sizes) all->charge = -1;
+}
+
+static void compare_parameters(many *all)
+{
+    int found = 0;
+    const kl_result *const first = all->r[0];
     for (int i = 1; i < all->n; i++) {
         all->sizes |= all->r[i]->nsite != first->nsite;
         if (all->r[i]->nparam != first->nparam) return;
@@ -44,6 +71,19 @@ static void compare(many *all)
     if (found != 1) all->param = -1;
 }
 
+/* By the parameter or charge in which they differ. */
+static int has_axis(const many *all) { return all->param >= 0 || all->charge >= 0; }
+
+static double axis(const many *all, const kl_result *r)
+{
+    return all->param >= 0 ? scalar(r, all->param) : charge_of(r, all->charge);
+}
+
+static const char *axis_name(const many *all)
+{
+    return all->param >= 0 ? all->r[0]->param[all->param].name : all->r[0]->charge[all->charge].name;
+}
+
 /* What tells a result from the others. */
 static void name_of(const many *all, int i, char *out, size_t size)
 {
@@ -53,6 +93,8 @@ static void name_of(const many *all, int i, char *out, size_t size)
     kl_result_print_charges(r, charges, sizeof charges);
     if (all->param >= 0) snprintf(out, size, "%s = %.6g", r->param[all->param].name, scalar(r, all->param));
     else if (all->sizes) snprintf(out, size, "L = %d %.60s", r->nsite, charges);
+    else if (all->charge >= 0) snprintf(out, size, "%s = %.6g", axis_name(all), axis(all, r));
+    else if (all->sectors) snprintf(out, size, "%s", charges);
     else snprintf(out, size, "%s", slash != NULL ? slash + 1 : all->path[i]);
 }
 
@@ -173,17 +215,17 @@ static double mean(const kl_measured *m)
     return sum;
 }
 
-/* Energies and averages that every result has, against the parameter in which they differ. */
-static kl_status against_parameter(const many *all, kl_figure *f, kl_err *err)
+/* Energies and averages that every result has, against the parameter or charge in which they differ. */
+static kl_status against_axis(const many *all, kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;
     point v[MOST_RESULT];
     kl_panel *p;
     const kl_result *const first = all->r[0];
-    const char *const name = first->param[all->param].name;
+    const char *const name = axis_name(all);
     for (int what = -2; what < first->nmeasured; what++) {
         const kl_measured *const m = what < 0 ? NULL : &first->measured[what];
-        char title[200] = "energy per site", y[80] = "E / N";
+        char title[200] = "energy per site", y[80] = "E per site";
         int n = 0;
         if (m != NULL && m->rank != 0 && strncmp(m->name, "local/", 6) != 0) continue;
         if (m != NULL && (strncmp(m->name, "ed/", 3) == 0 || strchr(m->name, '@') == NULL) && m->rank == 0 &&
@@ -192,7 +234,7 @@ static kl_status against_parameter(const many *all, kl_figure *f, kl_err *err)
         for (int i = 0; i < all->n; i++) {
             const kl_result *const r = all->r[i];
             const kl_measured *const here = m == NULL ? NULL : kl_panels_find(r, m->name);
-            const double x = scalar(r, all->param);
+            const double x = axis(all, r);
             if (what == -2 && r->dmrg.nstate > 0) v[n++] = (point){x, r->dmrg.energy[0] / r->nsite};
             if (what == -1 && r->dmrg.nstate > 1) v[n++] = (point){x, r->dmrg.energy[1] - r->dmrg.energy[0]};
             if (here != NULL && here->rank == m->rank) v[n++] = (point){x, mean(here)};
@@ -244,55 +286,126 @@ out:
     return st;
 }
 
-/* Profiles by site, decays of pairs, and averages by temperature or frequency of one name. */
+typedef enum shown {
+    SHOWN_NOT,
+    SHOWN_PROFILE, /* by site, or of a lattice in the plane by column */
+    SHOWN_PAIRS,
+    SHOWN_BONDS,
+    SHOWN_THERMAL,
+    SHOWN_SPECTRUM,
+} shown;
+
+static shown shown_as(const many *all, const kl_measured *m)
+{
+    const int n = all->r[0]->nsite;
+    if (strncmp(m->name, "bondcorr/", 9) == 0 || strncmp(m->name, "bondconnected/", 14) == 0)
+        return m->rank == 2 ? SHOWN_BONDS : SHOWN_NOT;
+    if (m->rank == 1 && m->shape[0] == n) return SHOWN_PROFILE;
+    if (m->rank != 2) return SHOWN_NOT;
+    if (m->shape[0] == n && m->shape[1] == n && strcmp(m->name, "mutual") != 0) return SHOWN_PAIRS;
+    if (m->shape[1] == 2 && strncmp(m->name, "thermal/", 8) == 0) return SHOWN_THERMAL;
+    return m->shape[1] == 2 && strncmp(m->name, "spectral/", 9) == 0 ? SHOWN_SPECTRUM : SHOWN_NOT;
+}
+
+/* What one result has of it; *n 0: nothing. x, y, error: [most] */
+static void curve_of(const kl_result *r, const kl_measured *m, shown as, int most, int *n, double *x,
+                     double *y, double *error)
+{
+    const kl_measured *const t = as == SHOWN_THERMAL ? kl_panels_find(r, "thermal/temperature") : NULL;
+    const int64_t length = m->shape[0] < most ? m->shape[0] : most;
+    *n = 0;
+    switch (as) {
+    case SHOWN_PAIRS: *n = kl_panels_decay(r, m, most, x, y); break;
+    case SHOWN_BONDS: *n = kl_panels_bond_decay(r, m, most, x, y); break;
+    case SHOWN_PROFILE:
+        if (kl_panels_plane(r)) {
+            *n = kl_panels_columns(r, m->data, most, x, y);
+            break;
+        }
+        for (; *n < length; ++*n) {
+            x[*n] = *n;
+            y[*n] = m->data[*n];
+        }
+        break;
+    case SHOWN_THERMAL:
+        if (t == NULL || t->shape[0] != m->shape[0]) break;
+        for (; *n < length; ++*n) {
+            x[*n] = t->data[*n];
+            y[*n] = m->data[2 * *n] / r->nsite;
+            error[*n] = m->data[2 * *n + 1] / r->nsite;
+        }
+        break;
+    case SHOWN_SPECTRUM:
+        for (; *n < length; ++*n) {
+            x[*n] = m->data[2 * *n];
+            y[*n] = m->data[2 * *n + 1];
+        }
+        break;
+    case SHOWN_NOT: break;
+    }
+    for (int k = 0; k < *n && (as == SHOWN_PAIRS || as == SHOWN_BONDS); k++) y[k] = fabs(y[k]);
+}
+
+static kl_status open_overlay(const kl_result *r, const kl_measured *m, shown as, kl_figure *f, kl_panel **p,
+                              kl_err *err)
+{
+    static const char *const x[] = {"", "site", "distance", "distance along the row", "temperature T", "ω"};
+    const int columns = as == SHOWN_PROFILE && kl_panels_plane(r);
+    kl_status st = KL_OK;
+    char title[200], op[60];
+    const char *const slash = strchr(m->name, '/');
+    if (as == SHOWN_BONDS) kl_panels_bond_title(m, title, sizeof title);
+    else kl_panels_title(r, m, title, sizeof title - 30);
+    if (columns) snprintf(title + strlen(title), 30, ", mean of each column");
+    KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, p, err));
+    snprintf((*p)->x, sizeof(*p)->x, "%s", columns ? "x" : x[as]);
+    kl_panels_pretty(slash != NULL ? slash + 1 : m->name, op, sizeof op);
+    if (as == SHOWN_PROFILE) snprintf((*p)->y, sizeof(*p)->y, "⟨%s⟩", op);
+    else
+        snprintf((*p)->y, sizeof(*p)->y, "%s",
+                 as == SHOWN_THERMAL    ? "per site"
+                 : as == SHOWN_SPECTRUM ? "A(ω)"
+                                        : "|correlation|");
+    (*p)->log_x = (*p)->log_y = as == SHOWN_PAIRS || as == SHOWN_BONDS;
+out:
+    return st;
+}
+
+/* Profiles, decays of pairs, and averages by temperature or frequency of one name. */
 static kl_status overlay(const many *all, const kl_measured *m, kl_figure *f, kl_err *err)
 {
-    enum { MOST_DISTANCE = 400 };
+    enum { MOST_POINT = 20000 };
     kl_status st = KL_OK;
     kl_panel *p = NULL;
     kl_series *s;
-    char title[160], name[120];
-    double distance[MOST_DISTANCE], value[MOST_DISTANCE];
-    const int pairs = m->rank == 2 && m->shape[0] == all->r[0]->nsite && m->shape[1] == m->shape[0];
-    const int curve = m->rank == 2 && m->shape[1] == 2 && !pairs;
-    if (m->rank != 1 && !pairs && !curve) return KL_OK;
-    kl_panels_title(all->r[0], m, title, sizeof title);
+    char name[120];
+    double *x = NULL, *y, *error;
+    int n;
+    const shown as = shown_as(all, m);
+    if (m->rank == 0) return KL_OK;
+    if (as == SHOWN_NOT) return kl_figure_leave(f, m->name, "only plots of one result show it", err);
+    KL_TRY(kl_alloc(&x, 3 * MOST_POINT, KL_MEM_WORK, err));
+    y = x + MOST_POINT;
+    error = y + MOST_POINT;
     for (int i = 0; i < all->n; i++) {
         const kl_measured *const here = kl_panels_find(all->r[i], m->name);
         if (here == NULL || here->rank != m->rank) continue;
-        const int n =
-            pairs ? kl_panels_decay(all->r[i], here, MOST_DISTANCE, distance, value) : (int)here->shape[0];
-        const kl_measured *const t =
-            strncmp(m->name, "thermal/", 8) == 0 ? kl_panels_find(all->r[i], "thermal/temperature") : NULL;
-        if (n < 2 || (curve && t == NULL && strncmp(m->name, "spectral/", 9) != 0) ||
-            (t != NULL && t->shape[0] != here->shape[0]))
-            continue;
-        if (p == NULL) {
-            KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
-            snprintf(p->x, sizeof p->x, "%s",
-                     pairs       ? "distance"
-                     : t != NULL ? "temperature T"
-                     : curve     ? "ω"
-                                 : "site");
-            snprintf(p->y, sizeof p->y, "%s", pairs ? "|correlation|" : t != NULL ? "per site" : "value");
-            p->log_x = p->log_y = pairs;
-        }
+        curve_of(all->r[i], here, as, MOST_POINT, &n, x, y, error);
+        if (n < 2) continue;
+        if (p == NULL) KL_TRY(open_overlay(all->r[0], m, as, f, &p, err));
         name_of(all, i, name, sizeof name);
         KL_TRY(kl_panel_add(p, name,
-                            t != NULL ? KL_STROKE_BAND
-                            : curve   ? KL_STROKE_LINE
-                                      : KL_STROKE_BOTH,
-                            n, t != NULL, &s, err));
-        for (int k = 0; k < n; k++) {
-            s->x[k] = pairs ? distance[k] : t != NULL ? t->data[k] : curve ? here->data[2 * k] : k;
-            s->y[k] = pairs       ? fabs(value[k])
-                      : t != NULL ? here->data[2 * k] / all->r[i]->nsite
-                      : curve     ? here->data[2 * k + 1]
-                                  : here->data[k];
-            if (t != NULL) s->error[k] = here->data[2 * k + 1] / all->r[i]->nsite;
-        }
+                            as == SHOWN_THERMAL    ? KL_STROKE_BAND
+                            : as == SHOWN_SPECTRUM ? KL_STROKE_LINE
+                                                   : KL_STROKE_BOTH,
+                            n, as == SHOWN_THERMAL, &s, err));
+        memcpy(s->x, x, sizeof *x * (size_t)n);
+        memcpy(s->y, y, sizeof *y * (size_t)n);
+        if (as == SHOWN_THERMAL) memcpy(s->error, error, sizeof *error * (size_t)n);
     }
+    if (p == NULL) KL_TRY(kl_figure_leave(f, m->name, "its lattice shows no distances", err));
 out:
+    kl_free(&x);
     return st;
 }
 
@@ -301,7 +414,7 @@ static int is_behind(const many *all, int i, int k)
 {
     const kl_result *const a = all->r[i], *const b = all->r[k];
     if (a->nsite != b->nsite) return a->nsite > b->nsite;
-    return all->param >= 0 && scalar(a, all->param) > scalar(b, all->param);
+    return has_axis(all) && axis(all, a) > axis(all, b);
 }
 
 kl_status kl_panels_many(int n, kl_result *const *given, const char *const *given_path, kl_figure *f,
@@ -310,14 +423,15 @@ kl_status kl_panels_many(int n, kl_result *const *given, const char *const *give
     kl_status st = KL_OK;
     kl_result *r[MOST_RESULT];
     const char *path[MOST_RESULT];
-    many all = {n, r, path, -1, 0};
+    many all = {n, r, path, -1, -1, 0, 0};
     point v[MOST_RESULT];
     if (n > MOST_RESULT)
         return kl_fail(err, KL_EINPUT, "plot: %d results are given; allowed: %d in one picture", n,
                        MOST_RESULT);
     memcpy(r, given, sizeof *r * (size_t)n);
     memcpy(path, given_path, sizeof *path * (size_t)n);
-    compare(&all);
+    compare_parameters(&all);
+    compare_charges(&all);
     for (int i = 1; i < n; i++) /* else as they were given */
         for (int k = i; k > 0 && is_behind(&all, k - 1, k); k--) {
             kl_result *const one = r[k];
@@ -334,9 +448,9 @@ kl_status kl_panels_many(int n, kl_result *const *given, const char *const *give
         int count = gaps(&all, v);
         KL_TRY(against_size("gap against size", "gap", count, v, f, err));
         count = energies_per_site(&all, v);
-        KL_TRY(against_size("energy per site against size", "E / L", count, v, f, err));
+        KL_TRY(against_size("energy per site against size", "E per site", count, v, f, err));
     }
-    if (all.param >= 0) KL_TRY(against_parameter(&all, f, err));
+    if (has_axis(&all)) KL_TRY(against_axis(&all, f, err));
     if (n <= 12) KL_TRY(overlay_entropy(&all, f, err));
     else KL_TRY(kl_figure_leave(f, "curves by site", "a panel shows those of 12 results", err));
     for (int i = 0; i < r[0]->nmeasured && n <= 12; i++)

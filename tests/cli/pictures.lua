@@ -40,6 +40,73 @@ do
     ok(status == 2 and err:find "add %-%-tables", "bench ci --csv without tables", err)
 end
 
+-- What figures tell, as numbers. name: of a panel, or how it begins.
+local function figure(files)
+    local _, out, err = run("plot " .. files .. " --json")
+    local f = json(out)
+    if not f then return {}, out .. err end
+    return f, out
+end
+
+local function panel(f, name)
+    for _, p in ipairs(f.panels or {}) do
+        if p.title:sub(1, #name) == name then return p end
+    end
+    return { note = "", series = {} }
+end
+
+-- The central charge is 1 of all these, within an error that a paper can use where nothing hides it.
+for _, case in ipairs {
+    { "dmrg heisenberg --lattice ring:16 --charge Sz=0", 0.04 },
+    { "dmrg heisenberg --sites 64 --charge Sz=0", 0.1 },
+    { "dmrg heisenberg -p Delta=0.5 --sites 64 --charge Sz=0", 0.05 },
+    { "dmrg heisenberg -p Delta=0.7 --sites 48 --charge Sz=0", 0.15 },
+    { "dmrg j1j2 -p J2=0.2411 --sites 64 --charge Sz=0", 0.05 } } do
+    run(case[1] .. " --accuracy 1e-8 --threads 1 --output c.h5")
+    local f, out = figure "c.h5"
+    local note = panel(f, "entanglement").note
+    local c, error = note:match "c = ([%d.]+) ± ([%d.]+)"
+    c, error = tonumber(c), tonumber(error)
+    ok(c and math.abs(c - 1) <= error and error < case[2], "central charge of " .. case[1], note,
+        c and "" or out)
+end
+
+-- Sweeps: every point is drawn, above the extrapolated energy or without the lowest, which is told.
+do
+    local good, seen = true, {}
+    for _, accuracy in ipairs { "1e-4", "1e-8" } do
+        run("dmrg hubbard -p U=4 --sites 12 --charge N_up=6 --charge N_dn=6 --accuracy " .. accuracy
+            .. " --threads 1 --output e.h5")
+        local p = panel(figure "e.h5", "energy above the ")
+        for _, y in ipairs(p.series[1] and p.series[1].y or { 0 }) do good = good and y > 0 end
+        seen[#seen + 1] = p.note
+        good = good and (p.note:find "^extrapolated: %-%d"
+            or p.note:find "^the lowest is sweep %d+ of %d+: %-%d")
+    end
+    ok(good, "energies by sweep", table.unpack(seen))
+end
+
+-- Sectors of one system stand against their charge, lattices by column, pairs of bonds by distance; what
+-- several results do not show is told.
+do
+    local pairs_of = "'corr(\"rung\",cdag_up(i)*cdag_dn(j)+cdag_up(j)*cdag_dn(i),hc)'"
+    run("dmrg hubbard -p U=8 --lattice ladder:4x2 --charge N_up=3:4 --charge N_dn=4 --m 60 --threads 1 "
+        .. "--measure n --measure 'density(0,1)' --measure " .. pairs_of .. " --output 'd{N_up}.h5'")
+    local f, out = figure "d3.h5 d4.h5"
+    local energy, n, rung = panel(f, "energy per site"), panel(f, "⟨n⟩ by site, mean of each column"),
+        panel(f, "⟨c†↑(i)")
+    ok(energy.x == "N_up" and energy.series[1].x[1] == 3 and energy.series[1].x[2] == 4, "energies by charge",
+        out)
+    ok(#n.series == 2 and n.series[1].name == "N_up = 3" and #n.series[1].x == 4 and n.y == "⟨n⟩",
+        "densities by column, named by the charge", out)
+    local mean = 0
+    for _, v in ipairs(n.series[1] and n.series[1].y or {}) do mean = mean + v / 4 end
+    ok(math.abs(mean - 7 / 8) < 1e-6, "whose mean is the filling", mean)
+    ok(#rung.series == 2 and rung.x == "distance along the row" and #rung.series[2].x == 3,
+        "pairs by distance", out)
+    ok(out:find "density/0,1" and out:find "only plots of one result", "what is left out is told", out)
+end
+
 if shell "gnuplot --version" ~= 0 then kit.skip("pictures", "no gnuplot")
 else
     for _, case in ipairs {
