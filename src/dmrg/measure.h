@@ -3,7 +3,7 @@
    only the fermionic strings inside their block, as in DMRG itself; all products of operators are meant in
    the order in which they are written.
    In a state of the total spin S operators are those of the variant without it, and values those of the
-   component with M = S (measurespin.c); kl_measure_terms and kl_measure_leading know states without it alone.
+   component with M = S (measurespin.c); kl_measure_leading knows states without it alone.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MEASURE_H
 #define KL_MEASURE_H
@@ -53,7 +53,7 @@ kl_status kl_measure_string_product(kl_measure *m, const kl_lattice *lat, int n,
                                     kl_err *err) KL_MUST_CHECK;
 
 /* value[nterm] = <string> of every term, without its coefficient: for many strings that begin or end alike,
-   such as those of density matrices of two electrons. */
+   such as those of density matrices of two electrons. t: of the variant without the total spin. */
 kl_status kl_measure_terms(kl_measure *m, const kl_terms *t, double *value, kl_err *err) KL_MUST_CHECK;
 
 /* The *n <= most product states of the largest amplitudes, falling in size: state[most][nsite],

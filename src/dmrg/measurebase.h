@@ -24,7 +24,8 @@ kl_status kl_measure_kept(const kl_measure *m, int p, int **kept, kl_err *err) K
    coef times the centre tensor with itself, into `to`. */
 kl_rec kl_measure_trace(const kl_measure *m, int p, int k, const kl_elem *el, int64_t to, double coef);
 
-/* The same as kl_measure_local, ..._populations, ..._pairs and ..._product in a state of the total spin. */
+/* The same as kl_measure_local, ..._populations, ..._pairs, ..._product and ..._terms in a state of the total
+   spin. */
 kl_status kl_measurespin_local(const kl_measure *m, const kl_siteop *a, double *value,
                                kl_err *err) KL_MUST_CHECK;
 kl_status kl_measurespin_populations(const kl_measure *m, int d, double *value, kl_err *err) KL_MUST_CHECK;
@@ -32,6 +33,8 @@ kl_status kl_measurespin_pairs(const kl_measure *m, const kl_siteop *a, const kl
                                const kl_siteop *b, int connected, double *value, kl_err *err) KL_MUST_CHECK;
 kl_status kl_measurespin_product(const kl_measure *m, int n, const int *site, const kl_siteop *const *op,
                                  const kl_siteop *between, double *value, kl_err *err) KL_MUST_CHECK;
+kl_status kl_measurespin_terms(const kl_measure *m, const kl_terms *t, double *value,
+                               kl_err *err) KL_MUST_CHECK;
 
 /* An operator of one charge shift in a basis: sector i is mapped to sector dst[i]. */
 typedef struct kl_opshape {
@@ -61,5 +64,16 @@ kl_carry kl_measure_carry(const kl_measure *m, int p, int k, int k2, const kl_el
 /* Its records, at most two, behind those of b, with the isometry as LEFT. Returns the doubles of WORK that
    they need. */
 int64_t kl_measure_push_carry(kl_batch *b, const kl_carry *c);
+/* The same for the dual of L, from the dual D of what L grows into: y += coef O_row D O_col^T, D at c->op. */
+int64_t kl_measure_push_back(kl_batch *b, const kl_carry *c);
+
+/* Two lists of vectors of `length` numbers, on the executor. */
+typedef struct kl_scalars {
+    int64_t length;
+    int nleft, nright;
+    kl_dptr left, right;
+} kl_scalars;
+/* value[nright][nleft]: all their scalar products. */
+kl_status kl_measure_scalars(const kl_measure *m, kl_scalars s, double *value, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -29,9 +29,8 @@ static int spin_index(const kl_measure *m) { return kl_model_spin(m->can->model)
 
 int kl_tensors_spin(const kl_measure *m) { return m->can->target.v[spin_index(m)]; }
 
-/* One more list of n operators, of this basis. */
-static kl_status add_tensors(const kl_measure *m, const kl_basis *b, kl_qn shift, int rank, int n,
-                             kl_level *l, kl_err *err)
+kl_status kl_tensors_add(const kl_measure *m, const kl_basis *b, kl_qn shift, int rank, int n, kl_level *l,
+                         kl_err *err)
 {
     kl_status st = KL_OK;
     const int spin = spin_index(m);
@@ -54,7 +53,7 @@ out:
     return st;
 }
 
-static kl_status get_room(const kl_measure *m, kl_level *l, kl_err *err)
+kl_status kl_tensors_room(const kl_measure *m, kl_level *l, kl_err *err)
 {
     int64_t length = 0;
     for (int k = 0; k < l->n; k++) length += l->list[k].n * l->list[k].len;
@@ -66,9 +65,9 @@ kl_status kl_tensors_start(const kl_measure *m, int n, kl_level *l, kl_err *err)
     kl_status st = KL_OK;
     const double one = 1;
     for (int L = 1; L <= n; L++) {
-        KL_TRY(add_tensors(m, kl_canonical_left(m->can, 0), kl_qn_zero(), 2 * L, 1, l, err));
+        KL_TRY(kl_tensors_add(m, kl_canonical_left(m->can, 0), kl_qn_zero(), 2 * L, 1, l, err));
     }
-    KL_TRY(get_room(m, l, err));
+    KL_TRY(kl_tensors_room(m, l, err));
     for (int k = 0; k < n; k++)
         KL_TRY(m->ex->vt.upload(m->ex, kl_dptr_at(l->data, l->list[k].at), &one, 1, err));
 out:
@@ -81,8 +80,7 @@ double kl_tensors_weight(const kl_measure *m, int L)
     return (2 * L + 1) * kl_clebsch(S, -S, 2 * L, 0, S, -S);
 }
 
-/* Where the piece from sector i to sector j is, -1: nowhere; x NULL: the identity's, 0. */
-static int place(const kl_measure *m, const kl_tensors *x, const kl_basis *b, int i, int j)
+int kl_tensors_place(const kl_measure *m, const kl_tensors *x, const kl_basis *b, int i, int j)
 {
     if (x == NULL) return i == j ? 0 : -1;
     const int spin = spin_index(m), d = b->q[j].v[spin] - b->q[i].v[spin] + x->rank;
@@ -90,23 +88,15 @@ static int place(const kl_measure *m, const kl_tensors *x, const kl_basis *b, in
     return x->dst[d / 2 * x->nsec + i] == j ? d / 2 * x->nsec + i : -1;
 }
 
-/* An output piece that is being listed: of a site and its isometry's sectors. */
-typedef struct piece {
-    const kl_measure *m;
-    int p, rank, from, to;
-    kl_batch *batch;
-    int64_t y, nwork;
-} piece;
-
-/* The coefficient of one element, 0 where it has no place in the piece. */
-static double couple(const piece *z, const kl_tensors *in, const kl_irreducible *x, const kl_elem *el)
+double kl_tensors_couple(const kl_tensors_piece *z, const kl_tensors *in, const kl_irreducible *x,
+                         const kl_elem *el)
 {
     const kl_measure *const m = z->m;
     const kl_isometry *const a = m->can->left[z->p];
     const kl_enlarged *const e = a->enlarged;
     const int i = e->part_sec[a->sec[z->from] * e->d + el->col],
               j = e->part_sec[a->sec[z->to] * e->d + el->row], spin = spin_index(m);
-    if (i < 0 || j < 0 || place(m, in, &e->block, i, j) < 0) return 0;
+    if (i < 0 || j < 0 || kl_tensors_place(m, in, &e->block, i, j) < 0) return 0;
     const kl_leg block = {e->block.q[i].v[spin], in != NULL ? in->rank : 0, e->block.q[j].v[spin]},
                  site = {e->site->spin[el->col], x->rank, e->site->spin[el->row]},
                  both = {a->basis.q[z->from].v[spin], z->rank, a->basis.q[z->to].v[spin]};
@@ -116,30 +106,30 @@ static double couple(const piece *z, const kl_tensors *in, const kl_irreducible 
                : g * el->value * kl_phase_record(x->odd, kl_qn_odd(m->can->model, e->block.q[i]));
 }
 
-/* The products of one element: with operator `which` of a list, or with the identity. */
-static void push(piece *z, const kl_tensors *in, int which, const kl_elem *el, double coef)
+void kl_tensors_push(kl_tensors_piece *z, const kl_tensors *in, int which, const kl_elem *el, double coef)
 {
     const kl_isometry *const a = z->m->can->left[z->p];
     const kl_enlarged *const e = a->enlarged;
     const int d = e->d, big = a->sec[z->from], big2 = a->sec[z->to], i = e->part_sec[big * d + el->col],
               j = e->part_sec[big2 * d + el->row];
-    const kl_carry c = {
-        .op = in == NULL ? -1 : in->at + which * in->len + in->off[place(z->m, in, &e->block, i, j)],
-        .row_rows = e->block.dim[j],
-        .rows = e->basis.dim[big2],
-        .col_rows = e->block.dim[i],
-        .cols = e->basis.dim[big],
-        .row_dim = a->basis.dim[z->to],
-        .col_dim = a->basis.dim[z->from],
-        .row = a->off[z->to] + e->part_off[big2 * d + el->row],
-        .col = a->off[z->from] + e->part_off[big * d + el->col],
-        .y = z->y,
-        .coef = coef};
+    const kl_carry c = {.op = in == NULL ? -1
+                                         : in->at + which * in->len +
+                                               in->off[kl_tensors_place(z->m, in, &e->block, i, j)],
+                        .row_rows = e->block.dim[j],
+                        .rows = e->basis.dim[big2],
+                        .col_rows = e->block.dim[i],
+                        .cols = e->basis.dim[big],
+                        .row_dim = a->basis.dim[z->to],
+                        .col_dim = a->basis.dim[z->from],
+                        .row = a->off[z->to] + e->part_off[big2 * d + el->row],
+                        .col = a->off[z->from] + e->part_off[big * d + el->col],
+                        .y = z->y,
+                        .coef = coef};
     const int64_t needed = kl_measure_push_carry(z->batch, &c);
     if (needed > z->nwork) z->nwork = needed;
 }
 
-static kl_status open_piece(piece *z, int64_t y, int64_t n, int most, kl_err *err)
+kl_status kl_tensors_open(kl_tensors_piece *z, int64_t y, int64_t n, int most, kl_err *err)
 {
     kl_status st = KL_OK;
     z->y = y;
@@ -151,32 +141,32 @@ out:
 }
 
 /* All operators of a list between two sectors. */
-static kl_status list_pieces(piece *z, const kl_level *now, const kl_recipe *r, const kl_tensors *out,
-                             int where, double *coef, kl_err *err)
+static kl_status list_pieces(kl_tensors_piece *z, const kl_level *now, const kl_recipe *r,
+                             const kl_tensors *out, int where, double *coef, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_basis *const b = &z->m->can->left[z->p]->basis;
     const int t = kl_tensors_type(z->m, z->p), ncarried = r->carried >= 0 ? now->list[r->carried].n : 0;
     const int64_t size = (int64_t)b->dim[z->from] * b->dim[z->to];
     for (int k = 0; ncarried > 0 && k < r->by->n[t]; k++)
-        coef[k] = couple(z, &now->list[r->carried], r->by, &r->by->elem[t][k]);
+        coef[k] = kl_tensors_couple(z, &now->list[r->carried], r->by, &r->by->elem[t][k]);
     for (int o = 0; o < ncarried; o++) {
-        KL_TRY(open_piece(z, out->at + o * out->len + out->off[where], size, r->by->n[t], err));
+        KL_TRY(kl_tensors_open(z, out->at + o * out->len + out->off[where], size, r->by->n[t], err));
         for (int k = 0; k < r->by->n[t]; k++)
-            if (coef[k] != 0) push(z, &now->list[r->carried], o, &r->by->elem[t][k], coef[k]);
+            if (coef[k] != 0) kl_tensors_push(z, &now->list[r->carried], o, &r->by->elem[t][k], coef[k]);
         kl_batch_close_group(z->batch, z->nwork);
     }
     if (out->n == ncarried) return KL_OK;
     int most = 0;
     for (int s = 0; s < r->nsource; s++) most += r->list[s].x->n[t];
-    KL_TRY(open_piece(z, out->at + ncarried * out->len + out->off[where], size, most, err));
+    KL_TRY(kl_tensors_open(z, out->at + ncarried * out->len + out->off[where], size, most, err));
     for (int s = 0; s < r->nsource; s++) {
         const kl_source *const from = &r->list[s];
         const kl_tensors *const in = from->from < 0 ? NULL : &now->list[from->from];
         for (int k = 0; k < from->x->n[t]; k++) {
             const kl_elem *const el = &from->x->elem[t][k];
-            const double c = from->weight * couple(z, in, from->x, el);
-            if (c != 0) push(z, in, 0, el, c);
+            const double c = from->weight * kl_tensors_couple(z, in, from->x, el);
+            if (c != 0) kl_tensors_push(z, in, 0, el, c);
         }
     }
     kl_batch_close_group(z->batch, z->nwork);
@@ -206,14 +196,14 @@ kl_status kl_tensors_grow(const kl_measure *m, int p, int n, const kl_recipe *r,
     kl_batch_init(&batch);
     KL_TRY(kl_alloc(&coef, (int64_t)d * d, KL_MEM_WORK, err));
     for (int k = 0; k < n; k++)
-        KL_TRY(add_tensors(m, b, r[k].shift, r[k].rank,
-                           (r[k].carried >= 0 ? now->list[r[k].carried].n : 0) + (r[k].nsource > 0), &next,
-                           err));
-    KL_TRY(get_room(m, &next, err));
+        KL_TRY(kl_tensors_add(m, b, r[k].shift, r[k].rank,
+                              (r[k].carried >= 0 ? now->list[r[k].carried].n : 0) + (r[k].nsource > 0), &next,
+                              err));
+    KL_TRY(kl_tensors_room(m, &next, err));
     for (int k = 0; k < n; k++)
         for (int at = 0; at < (r[k].rank + 1) * b->nsec; at++) {
             const kl_tensors *const out = &next.list[k];
-            piece z = {
+            kl_tensors_piece z = {
                 .m = m, .p = p, .rank = out->rank, .from = at % b->nsec, .to = out->dst[at], .batch = &batch};
             if (z.to < 0) continue;
             KL_TRY(list_pieces(&z, now, &r[k], out, at, coef, err));

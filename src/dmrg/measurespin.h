@@ -41,6 +41,32 @@ typedef struct kl_recipe {
     const kl_source *list;
 } kl_recipe;
 
+/* One more list of n operators of this basis; once all lists are there, their room. */
+kl_status kl_tensors_add(const kl_measure *m, const kl_basis *b, kl_qn shift, int rank, int n, kl_level *l,
+                         kl_err *err) KL_MUST_CHECK;
+kl_status kl_tensors_room(const kl_measure *m, kl_level *l, kl_err *err) KL_MUST_CHECK;
+/* Which piece of a list goes from sector i to sector j, -1: none; x NULL: the identity's, 0. */
+int kl_tensors_place(const kl_measure *m, const kl_tensors *x, const kl_basis *b, int i, int j);
+
+/* A piece of a grown operator of this rank that is being listed: between two sectors of the isometry of
+   site p. */
+typedef struct kl_tensors_piece {
+    const kl_measure *m;
+    int p, rank, from, to;
+    kl_batch *batch;
+    int64_t y, nwork;
+} kl_tensors_piece;
+
+/* What an element of x has as its coefficient in the piece, grown from a list (NULL: from the identity);
+   0 where it has no place there. */
+double kl_tensors_couple(const kl_tensors_piece *z, const kl_tensors *in, const kl_irreducible *x,
+                         const kl_elem *el);
+/* A group of n numbers at y, of the products of at most so many elements; kl_batch_close_group(batch, nwork)
+   ends it. */
+kl_status kl_tensors_open(kl_tensors_piece *z, int64_t y, int64_t n, int most, kl_err *err) KL_MUST_CHECK;
+/* The products of one element: with operator `which` of a list, or with the identity. */
+void kl_tensors_push(kl_tensors_piece *z, const kl_tensors *in, int which, const kl_elem *el, double coef);
+
 /* G^1, G^2, ..., G^n at the edge. */
 kl_status kl_tensors_start(const kl_measure *m, int n, kl_level *l, kl_err *err) KL_MUST_CHECK;
 void kl_tensors_clear(const kl_measure *m, kl_level *l);

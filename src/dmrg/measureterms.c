@@ -7,25 +7,12 @@
    Of strings with four operators on K sites that are K^3 growth steps and K^4 scalar products.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/measurebase.h"
+#include "dmrg/measurenodes.h"
 #include "base/mem.h"
 #include "phase.h"
 #include <string.h>
 
 enum { LIST_MOST = 200000 }; /* records that are made before they are run */
-
-typedef struct node { /* an operator and what stands before it (of prefixes), or behind it (of suffixes) */
-    int pos, op;
-    int other; /* node, -1: nothing */
-    int until; /* cut: the last that asks for a prefix, the first that asks for what is behind an operator */
-    kl_qn shift;
-} node;
-
-typedef struct nodes {
-    int n;
-    int64_t room, nhash; /* nhash: a power of two */
-    node *list;
-    int *hash; /* node + 1 */
-} nodes;
 
 typedef struct family { /* operators of one cut and of one charge shift */
     kl_opshape sh;
@@ -51,7 +38,7 @@ typedef struct acting { /* of a site */
 typedef struct work {
     const kl_measure *m;
     const kl_terms *t;
-    nodes prefix, suffix;
+    kl_nodes prefix, suffix;
     int *of[2]; /* [nterm] prefix and suffix of a term of two operators or more */
     level *rest; /* [nsite + 1] by cut */
     kl_elem *one; /* the identity of the largest site */
@@ -62,52 +49,16 @@ typedef struct work {
 
 /* ---------------------------------------------------------------- 1. prefixes and suffixes */
 
-static uint64_t key_of(int pos, int op, int other)
+static kl_status intern(const work *w, kl_nodes *s, kl_op_at o, int other, int *out)
 {
-    uint64_t x = ((uint64_t)(uint32_t)pos << 40) ^ ((uint64_t)(uint32_t)op << 32) ^ (uint32_t)other;
-    x = (x ^ (x >> 31)) * 0x9e3779b97f4a7c15ULL;
-    return x ^ (x >> 29);
-}
-
-static kl_status rehash(nodes *s, kl_err *err)
-{
-    kl_free(&s->hash);
-    s->nhash = s->nhash > 0 ? 2 * s->nhash : 1024;
-    const kl_status st = kl_alloc(&s->hash, s->nhash, KL_MEM_WORK, err);
-    for (int i = 0; st == KL_OK && i < s->n; i++) {
-        uint64_t h = key_of(s->list[i].pos, s->list[i].op, s->list[i].other);
-        while (s->hash[h & (uint64_t)(s->nhash - 1)] != 0) h++;
-        s->hash[h & (uint64_t)(s->nhash - 1)] = i + 1;
-    }
-    return st;
-}
-
-static kl_status intern(const work *w, nodes *s, kl_op_at o, int other, int *out)
-{
-    kl_status st = KL_OK;
     const kl_model *const model = w->m->can->model;
-    if (2 * ((int64_t)s->n + 1) > s->nhash) KL_TRY(rehash(s, w->err));
-    uint64_t h = key_of(o.pos, o.op, other);
-    for (; s->hash[h & (uint64_t)(s->nhash - 1)] != 0; h++) {
-        const int i = s->hash[h & (uint64_t)(s->nhash - 1)] - 1;
-        const node *const x = &s->list[i];
-        *out = i;
-        if (x->pos == o.pos && x->op == o.op && x->other == other) return KL_OK;
-    }
-    if (s->n == s->room) {
-        s->room = 2 * s->room + 256;
-        KL_TRY(kl_realloc(&s->list, s->room, KL_MEM_WORK, w->err));
-    }
     const kl_qn shift = kl_qn_of(model, w->t->type[o.pos]->op[o.op].shift);
-    s->list[s->n] = (node){.pos = o.pos,
-                           .op = o.op,
-                           .other = other,
-                           .until = -1,
-                           .shift = other < 0 ? shift : kl_qn_add(model, shift, s->list[other].shift)};
-    s->hash[h & (uint64_t)(s->nhash - 1)] = s->n + 1;
-    *out = s->n++;
-out:
-    return st;
+    const kl_node x = {.pos = o.pos,
+                       .op = o.op,
+                       .other = other,
+                       .until = -1,
+                       .shift = other < 0 ? shift : kl_qn_add(model, shift, s->list[other].shift)};
+    return kl_nodes_find(s, &x, out, w->err);
 }
 
 static kl_status cut_terms(work *w)
@@ -131,11 +82,7 @@ static kl_status cut_terms(work *w)
         }
         w->of[1][i] = x;
     }
-    /* a longer prefix begins with a shorter one, which has to be there until it does */
-    for (int i = w->prefix.n - 1; i >= 0; i--) {
-        const node *const x = &w->prefix.list[i];
-        if (x->other >= 0 && w->prefix.list[x->other].until < x->pos) w->prefix.list[x->other].until = x->pos;
-    }
+    kl_nodes_keep(&w->prefix);
 out:
     return st;
 }
@@ -156,7 +103,7 @@ static void level_clear(const kl_measure *m, level *l)
 
 /* Room for the nodes in l->live over this basis; dual: their matrices take operators of the opposite
    shift. */
-static kl_status lay_out(const work *w, const nodes *s, const kl_basis *basis, int dual, level *l)
+static kl_status lay_out(const work *w, const kl_nodes *s, const kl_basis *basis, int dual, level *l)
 {
     kl_status st = KL_OK;
     const kl_model *const model = w->m->can->model;
@@ -198,17 +145,6 @@ static acting act(const work *w, int p, int op)
     return (acting){type->op[op].nelem, type->op[op].odd, type->op[op].elem};
 }
 
-/* Sectors of the enlarged block of site p that its isometry keeps. */
-static kl_status note_kept(work *w, int p)
-{
-    const kl_isometry *const a = w->m->can->left[p];
-    kl_free(&w->kept);
-    const kl_status st = kl_alloc(&w->kept, a->enlarged->basis.nsec, KL_MEM_WORK, w->err);
-    for (int k = 0; st == KL_OK && k < a->enlarged->basis.nsec; k++) w->kept[k] = -1;
-    for (int k = 0; st == KL_OK && k < a->basis.nsec; k++) w->kept[a->sec[k]] = k;
-    return st;
-}
-
 /* One product of each element: a first matrix into WORK, unless there is none, then a second one. */
 typedef struct step {
     const kl_opshape *in; /* NULL: nothing before */
@@ -237,6 +173,39 @@ static kl_status run_list(kl_batch *b, const kl_measure *m, kl_dptr from, kl_dpt
 
 /* ---------------------------------------------------------------- 2. duals */
 
+int64_t kl_measure_push_back(kl_batch *b, const kl_carry *c)
+{
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .tb = 1,
+                                 .at_a = KL_AT_X,
+                                 .at_b = KL_AT_LEFT,
+                                 .at_c = KL_AT_WORK,
+                                 .m = c->row_dim,
+                                 .n = c->col_rows,
+                                 .k = c->col_dim,
+                                 .lda = c->row_dim,
+                                 .ldb = c->cols,
+                                 .ldc = c->row_dim,
+                                 .a = c->op,
+                                 .b = c->col,
+                                 .alpha = 1};
+    *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
+                                 .beta = 1,
+                                 .at_a = KL_AT_LEFT,
+                                 .at_b = KL_AT_WORK,
+                                 .at_c = KL_AT_Y,
+                                 .m = c->row_rows,
+                                 .n = c->col_rows,
+                                 .k = c->row_dim,
+                                 .lda = c->rows,
+                                 .ldb = c->row_dim,
+                                 .ldc = c->row_rows,
+                                 .a = c->row,
+                                 .c = c->y,
+                                 .alpha = c->coef};
+    return (int64_t)c->row_dim * c->col_rows;
+}
+
 /* The dual at cut p of an operator at site p and what stands behind it: D = sum A_row D' A_col^T over its
    elements, where D' is the dual behind, or made of centre tensors where nothing is. */
 static kl_status list_dual(const work *w, int p, acting x, const step *s, kl_batch *b)
@@ -257,50 +226,27 @@ static kl_status list_dual(const work *w, int p, acting x, const step *s, kl_bat
             if (big < 0 || big2 < 0 || w->kept[big] < 0 || w->kept[big2] < 0) continue;
             const int k = w->kept[big], k2 = w->kept[big2];
             if (s->in != NULL ? s->in->dst[k] != k2 : k != k2) continue;
-            const int ld = e->basis.dim[big], ld2 = e->basis.dim[big2];
-            const int64_t col = e->part_off[big * d + el->col], row = e->part_off[big2 * d + el->row];
-            kl_rec last = {.kind = KL_REC_GEMM,
-                           .beta = 1,
-                           .at_c = KL_AT_Y,
-                           .m = dj,
-                           .n = di,
-                           .lda = ld2,
-                           .ldc = dj,
-                           .c = s->y + s->out->off[i],
-                           .alpha = el->value *
-                                    kl_phase_record(x.odd, kl_qn_odd(w->m->can->model, e->block.q[i]))};
+            const double coef =
+                el->value * kl_phase_record(x.odd, kl_qn_odd(w->m->can->model, e->block.q[i]));
             if (s->in == NULL) {
-                last.tb = 1;
-                last.at_a = last.at_b = KL_AT_RIGHT;
-                last.k = kl_measure_beyond(w->m->can, p, k);
-                last.ldb = ld;
-                last.a = w->m->at[p][k] + row;
-                last.b = w->m->at[p][k] + col;
-                *kl_batch_push(b) = last;
+                kl_rec *const r0 = kl_batch_push(b);
+                *r0 = kl_measure_trace(w->m, p, k, el, s->y + s->out->off[i], coef);
+                r0->at_a = r0->at_b = KL_AT_RIGHT;
                 continue;
             }
-            const int dim = a->basis.dim[k], dim2 = a->basis.dim[k2];
-            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_GEMM,
-                                         .tb = 1,
-                                         .at_a = KL_AT_X,
-                                         .at_b = KL_AT_LEFT,
-                                         .at_c = KL_AT_WORK,
-                                         .m = dim2,
-                                         .n = di,
-                                         .k = dim,
-                                         .lda = dim2,
-                                         .ldb = ld,
-                                         .ldc = dim2,
-                                         .a = s->x + s->in->off[k],
-                                         .b = a->off[k] + col,
-                                         .alpha = 1};
-            if ((int64_t)dim2 * di > nwork) nwork = (int64_t)dim2 * di;
-            last.at_a = KL_AT_LEFT;
-            last.at_b = KL_AT_WORK;
-            last.k = dim2;
-            last.ldb = dim2;
-            last.a = a->off[k2] + row;
-            *kl_batch_push(b) = last;
+            const kl_carry c = {.op = s->x + s->in->off[k],
+                                .row_rows = dj,
+                                .rows = e->basis.dim[big2],
+                                .col_rows = di,
+                                .cols = e->basis.dim[big],
+                                .row_dim = a->basis.dim[k2],
+                                .col_dim = a->basis.dim[k],
+                                .row = a->off[k2] + e->part_off[big2 * d + el->row],
+                                .col = a->off[k] + e->part_off[big * d + el->col],
+                                .y = s->y + s->out->off[i],
+                                .coef = coef};
+            const int64_t needed = kl_measure_push_back(b, &c);
+            nwork = needed > nwork ? needed : nwork;
         }
         kl_batch_close_group(b, nwork);
     }
@@ -315,9 +261,10 @@ static kl_status make_duals(work *w, int p, const level *behind, level *l)
     kl_batch b;
     kl_batch_init(&b);
     KL_TRY(lay_out(w, &w->suffix, kl_canonical_left(w->m->can, p), 1, l));
-    KL_TRY(note_kept(w, p));
+    kl_free(&w->kept);
+    KL_TRY(kl_measure_kept(w->m, p, &w->kept, w->err));
     for (int i = 0; i < l->nlive; i++) {
-        const node *const x = &w->suffix.list[l->live[i]];
+        const kl_node *const x = &w->suffix.list[l->live[i]];
         const int here = x->pos == p, in = here ? x->other : l->live[i];
         const step s = {.in = in < 0 ? NULL : &behind->family[behind->of[in]].sh,
                         .x = in < 0 ? 0 : place_of(behind, in),
@@ -340,7 +287,7 @@ static kl_status make_rests(work *w)
         level *const l = &w->rest[p];
         KL_TRY(kl_alloc(&l->live, w->suffix.n, KL_MEM_WORK, w->err));
         for (int i = 0; i < w->suffix.n; i++) {
-            const node *const x = &w->suffix.list[i];
+            const kl_node *const x = &w->suffix.list[i];
             if (x->until >= 0 && x->until <= p && x->pos >= p) l->live[l->nlive++] = i;
         }
         KL_TRY(make_duals(w, p, &w->rest[p + 1], l));
@@ -392,7 +339,7 @@ static kl_status grow_prefixes(work *w, int p, level *now)
         if (w->prefix.list[i].pos <= p && w->prefix.list[i].until > p) next.live[next.nlive++] = i;
     KL_TRY(lay_out(w, &w->prefix, kl_canonical_left(w->m->can, p + 1), 0, &next));
     for (int i = 0; i < next.nlive; i++) {
-        const node *const x = &w->prefix.list[next.live[i]];
+        const kl_node *const x = &w->prefix.list[next.live[i]];
         const int here = x->pos == p, in = here ? x->other : next.live[i];
         const step s = {.in = in < 0 ? NULL : &now->family[now->of[in]].sh,
                         .x = in < 0 ? 0 : place_of(now, in),
@@ -411,38 +358,33 @@ out:
     return st;
 }
 
-/* out[nl][nr], nl the faster: scalar products of all operators of one family with all duals of another. */
-static kl_status all_products(const work *w, const level *l, const family *f, const level *r, const family *g,
-                              double **out)
+kl_status kl_measure_scalars(const kl_measure *m, kl_scalars s, double *value, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_exec *const ex = w->m->ex;
-    const int64_t n = (int64_t)f->n * g->n;
+    kl_exec *const ex = m->ex;
+    const int64_t n = (int64_t)s.nleft * s.nright;
     kl_dptr c = {0};
     kl_batch b;
     kl_batch_init(&b);
-    KL_TRY(kl_realloc(out, n, KL_MEM_WORK, w->err));
-    KL_TRY(ex->vt.alloc(ex, n, &c, w->err));
-    KL_TRY(kl_batch_open_group(&b, 0, n, w->err));
-    KL_TRY(kl_batch_reserve(&b, 1, w->err));
+    KL_TRY(ex->vt.alloc(ex, n, &c, err));
+    KL_TRY(kl_batch_open_group(&b, 0, n, err));
+    KL_TRY(kl_batch_reserve(&b, 1, err));
     *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
                                   .ta = 1,
                                   .at_a = KL_AT_X,
                                   .at_b = KL_AT_RIGHT,
                                   .at_c = KL_AT_Y,
-                                  .m = f->n,
-                                  .n = g->n,
-                                  .k = (int)f->sh.len,
-                                  .lda = (int)f->sh.len,
-                                  .ldb = (int)f->sh.len,
-                                  .ldc = f->n,
-                                  .a = f->at,
-                                  .b = g->at,
+                                  .m = s.nleft,
+                                  .n = s.nright,
+                                  .k = (int)s.length,
+                                  .lda = (int)s.length,
+                                  .ldb = (int)s.length,
+                                  .ldc = s.nleft,
                                   .alpha = 1};
     kl_batch_close_group(&b, 0);
-    b.base[KL_AT_RIGHT] = r->data;
-    KL_TRY(kl_batch_run(&b, ex, l->data, c, w->err));
-    KL_TRY(ex->vt.download(ex, *out, c, n, w->err));
+    b.base[KL_AT_RIGHT] = s.right;
+    KL_TRY(kl_batch_run(&b, ex, s.left, c, err));
+    KL_TRY(ex->vt.download(ex, value, c, n, err));
 out:
     kl_batch_clear(&b);
     ex->vt.release(ex, &c);
@@ -464,14 +406,17 @@ static kl_status close_terms(work *w, int p, const level *l, const int64_t *orde
         int f = 0;
         while (f < l->nfamily && kl_qn_cmp(l->family[f].sh.shift, r.family[g].sh.shift) != 0) f++;
         if (f == l->nfamily || l->family[f].sh.len == 0) continue;
-        KL_TRY(all_products(w, l, &l->family[f], &r, &r.family[g], &product));
+        const family *const x = &l->family[f], *const y = &r.family[g];
+        KL_TRY(kl_realloc(&product, (int64_t)x->n * y->n, KL_MEM_WORK, w->err));
+        KL_TRY(kl_measure_scalars(
+            w->m, (kl_scalars){x->sh.len, x->n, y->n, kl_dptr_at(l->data, x->at), kl_dptr_at(r.data, y->at)},
+            product, w->err));
         for (int i = 0; i < r.nlive; i++) {
-            const int x = r.live[i];
-            if (r.of[x] != g) continue;
-            for (int64_t k = first[x]; k < first[x + 1]; k++) {
+            const int end = r.live[i];
+            if (r.of[end] != g) continue;
+            for (int64_t k = first[end]; k < first[end + 1]; k++) {
                 const int u = w->of[0][order[k]];
-                if (l->of[u] == f)
-                    w->value[order[k]] = product[l->index[u] + (int64_t)r.index[x] * l->family[f].n];
+                if (l->of[u] == f) w->value[order[k]] = product[l->index[u] + (int64_t)r.index[end] * x->n];
             }
         }
     }
@@ -528,6 +473,7 @@ kl_status kl_measure_terms(kl_measure *m, const kl_terms *t, double *value, kl_e
     if (t->nsite != n)
         return kl_fail(err, KL_EINPUT, "strings on %d sites cannot be measured on a state of %d", t->nsite,
                        n);
+    if (kl_model_spin(m->can->model) >= 0) return kl_measurespin_terms(m, t, value, err);
     for (int p = 0; p < n; p++)
         if (t->type[p]->dim > d) d = t->type[p]->dim;
     memset(value, 0, (size_t)t->nterm * sizeof *value);
@@ -541,10 +487,8 @@ kl_status kl_measure_terms(kl_measure *m, const kl_terms *t, double *value, kl_e
 out:
     for (int p = 0; w.rest != NULL && p <= n; p++) level_clear(m, &w.rest[p]);
     kl_free(&w.rest);
-    kl_free(&w.prefix.list);
-    kl_free(&w.prefix.hash);
-    kl_free(&w.suffix.list);
-    kl_free(&w.suffix.hash);
+    kl_nodes_clear(&w.prefix);
+    kl_nodes_clear(&w.suffix);
     kl_free(&w.of[0]);
     kl_free(&w.of[1]);
     kl_free(&w.one);

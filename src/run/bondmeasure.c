@@ -125,8 +125,7 @@ static kl_status add(void *self, int64_t row, double coef, int n, const int *sit
         found &= group[ngroup]->found;
         k = last;
     }
-    /* strings of the tables are those of a state without the total spin */
-    if (!found || kl_model_spin(kl_measure_state(b->m)->model) >= 0) {
+    if (!found) {
         double one;
         KL_TRY(kl_measure_product(b->m, n, site, op, NULL, &one, err));
         b->value[row] += coef * one;

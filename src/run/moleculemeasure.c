@@ -170,10 +170,6 @@ kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const k
     kl_measure *m = NULL;
     kl_densities *d = NULL;
     double *one[2] = {NULL, NULL}, *value = NULL;
-    if (plain != NULL) {
-        KL_TRY(kl_components_create(ex, state, 0, plain, NULL, &component, err));
-        state = component;
-    }
     KL_TRY(kl_densities_create(plain != NULL ? t->other : t->m, two, &d, err));
     KL_TRY(kl_alloc(&value, kl_densities_terms(d)->nterm, KL_MEM_WORK, err));
     KL_TRY(kl_measure_create(ex, state, 0, lat, &m, err));
@@ -185,6 +181,11 @@ kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const k
     KL_TRY(kl_result_add(r, "molecule/density_dn", "<cdag_p c_q>, active orbitals in the file's order", 2,
                          shape, one[1], err));
     KL_TRY(tell_information(d, n, value, r, err));
+    if (plain != NULL) { /* amplitudes are those of one component */
+        kl_measure_destroy(&m);
+        KL_TRY(kl_components_create(ex, state, 0, plain, NULL, &component, err));
+        KL_TRY(kl_measure_create(ex, component, 0, lat, &m, err));
+    }
     KL_TRY(tell_leading(t, m, r, err));
     if (two) KL_TRY(tell_two(t, d, value, (const double *const *)one, r, err));
     if (t->f->unrestricted) goto out;

@@ -12,13 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What a state of a total spin is measured by as it is; for all else one component of it is written out. */
-static int knows_spin(const kl_request *q, const kl_measure *m)
-{
-    const int by_states = q->kind == KL_REQUEST_BONDCORR || q->kind == KL_REQUEST_BONDCONNECTED ||
-                          q->kind == KL_REQUEST_DENSITY || q->kind == KL_REQUEST_MUTUAL;
-    return !by_states && kl_measure_can_pass(m, q->between);
-}
+/* What a state of a total spin is measured by as it is; for all else, strings with what is no scalar of it
+   between others, one component of it is written out. */
+static int knows_spin(const kl_request *q, const kl_measure *m) { return kl_measure_can_pass(m, q->between); }
 
 kl_status kl_request_check(const char *text, const kl_model *model, const kl_lattice *lat, kl_err *err)
 {

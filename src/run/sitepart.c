@@ -22,8 +22,27 @@ static double element_dot(int dim, const kl_site_op *o, const double *mat)
     return sum;
 }
 
-/* By least squares over all operators of the type, each over its norm, for they may be measured in any
-   unit. */
+/* coef with mat = coef * o; 0: it is no multiple of it. */
+static double multiple_of(int dim, const kl_site_op *o, const double *mat)
+{
+    double size = 0.0, left = 0.0;
+    int most = 0;
+    for (int e = 1; e < o->nelem; e++)
+        if (fabs(o->elem[e].value) > fabs(o->elem[most].value)) most = e;
+    if (o->nelem == 0) return 0.0;
+    const double coef = mat[o->elem[most].row + o->elem[most].col * dim] / o->elem[most].value;
+    for (int col = 0, e = 0; col < dim; col++)
+        for (int row = 0; row < dim; row++) {
+            const int there = e < o->nelem && o->elem[e].row == row && o->elem[e].col == col;
+            size = fmax(size, fabs(mat[row + col * dim]));
+            left = fmax(left, fabs(mat[row + col * dim] - (there ? coef * o->elem[e].value : 0.0)));
+            e += there;
+        }
+    return left <= 1e-15 * size ? coef : 0.0;
+}
+
+/* One operator where that is enough, so that strings do not become many; else by least squares over all
+   operators of the type, each over its norm, for they may be measured in any unit. */
 kl_status kl_sitepart_find(const kl_site_type *type, const double *mat, kl_sitepart *out, int *found,
                            kl_err *err)
 {
@@ -35,6 +54,15 @@ kl_status kl_sitepart_find(const kl_site_type *type, const double *mat, kl_sitep
     KL_TRY(kl_alloc(&full, dim * dim, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->op, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->coef, n, KL_MEM_MISC, err));
+    *found = 1;
+    for (int k = 0; k < n; k++) {
+        const double coef = multiple_of(dim, &type->op[k], mat);
+        if (coef == 0.0) continue;
+        *out->op = k;
+        *out->coef = coef;
+        out->n = 1;
+        goto out;
+    }
     double *const b = w + n, *const c = b + n, *const norm = c + n;
     for (int k = 0; k < n; k++) {
         for (int e = 0; e < type->op[k].nelem; e++) norm[k] = hypot(norm[k], type->op[k].elem[e].value);

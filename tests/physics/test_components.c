@@ -126,6 +126,63 @@ static void check_products(const pair_t *p, kl_measure *m, const double *psi, ui
     }
 }
 
+/* A named operator of this type. */
+static int pick_operator(const kl_site_type *type, uint64_t *seed)
+{
+    int op;
+    do op = 1 + (int)(kl_test_bits(seed) % (uint64_t)(type->nop - 1));
+    while (!type->op[op].named);
+    return op;
+}
+
+/* Random strings of one to six operators on rising positions, all measured at once; most of them are made of
+   operators and their adjoints, which conserve all charges together. */
+static void check_strings(const pair_t *p, kl_measure *m, const double *psi, uint64_t seed)
+{
+    enum {
+        STRINGS = 80,
+        MOST = 6,
+    };
+    const int n = p->plain.terms->nsite, longest = n < MOST ? n : MOST;
+    kl_term term[STRINGS];
+    kl_op_at at[STRINGS * MOST];
+    double value[STRINGS];
+    kl_terms t = *p->plain.terms;
+    t.term = term;
+    t.op = at;
+    t.nterm = STRINGS;
+    t.nop = 0;
+    for (int k = 0; k < STRINGS; k++) {
+        const int count = 1 + (int)(kl_test_bits(&seed) % (uint64_t)longest);
+        int chosen[MOST], last = -1;
+        term[k] = (kl_term){.coef = 1, .nop = count, .first = t.nop};
+        for (int i = 0; i < count; i++) {
+            const int room = n - (count - i) - last;
+            const int pos = last + 1 + (int)(kl_test_bits(&seed) % (uint64_t)room);
+            const kl_site_type *const type = t.type[pos];
+            chosen[i] = pick_operator(type, &seed);
+            if (i > 0 && t.type[last] == type && kl_test_bits(&seed) % 4 != 0)
+                chosen[i] = type->op[chosen[i - 1]].adjoint;
+            if (!type->op[chosen[i]].named) chosen[i] = pick_operator(type, &seed);
+            at[t.nop++] = (kl_op_at){pos, chosen[i], 0};
+            last = pos;
+        }
+    }
+    expect_ok(kl_measure_terms(m, &t, value, &err), err);
+    for (int k = 0; k < STRINGS; k++) {
+        int site[MOST];
+        const char *name[MOST];
+        for (int i = 0; i < term[k].nop; i++) {
+            const kl_op_at o = at[term[k].first + i];
+            site[i] = p->plain.lat->order[o.pos];
+            name[i] = t.type[o.pos]->op[o.op].name;
+        }
+        const double exact = oracle_expect(p->full.o, psi, term[k].nop, site, name);
+        expect_near(value[k], exact, 1e-12);
+        products_seen += fabs(exact) > 1e-6;
+    }
+}
+
 /* Every named operator at every site, and with every other at every two, of the state as it is and written
    out. */
 static void check_measured(const pair_t *p, const kl_state *spin, const kl_state *plain, const double *psi)
@@ -163,6 +220,7 @@ static void check_measured(const pair_t *p, const kl_state *spin, const kl_state
     for (int which = 0; which < 2; which++) {
         expect_ok(kl_measure_populations(m[which], &d[which], &share[which], &err), err);
         check_products(p, m[which], psi, 11);
+        check_strings(p, m[which], psi, 7);
     }
     expect_eq(d[0], d[1]);
     expect_near(largest_difference(n * d[0], share[0], share[1]), 0, 1e-12);
