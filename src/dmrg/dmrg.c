@@ -381,23 +381,51 @@ static int start_m(const run *r, const kl_stage *g)
     return r->o->nsweep && g->m < START_M ? g->m : START_M;
 }
 
+/* The caller's start comes first of the products, the last of which may have to go; where it is among them,
+   it comes first all the same. */
+static void put_first(kl_products *low, const int *start, int nsite, double energy)
+{
+    const size_t size = (size_t)nsite * sizeof *start;
+    int k = 0;
+    while (k < low->n - 1 && memcmp(low->state + (int64_t)k * nsite, start, size) != 0) k++;
+    for (; k > 0; k--) {
+        memcpy(low->state + (int64_t)k * nsite, low->state + (int64_t)(k - 1) * nsite, size);
+        low->energy[k] = low->energy[k - 1];
+    }
+    memcpy(low->state, start, size);
+    low->energy[0] = energy;
+}
+
 /* Products of site states with a lower energy than the first sweep found, for the wanted states or for
-   guards: what sweeps began with at random has led into a valley of its own, such as a ferromagnet with more
-   domain walls than it need have, or its mirror image was never met. They begin again with these products. */
+   guards: what sweeps began with has led into a valley of its own, such as a ferromagnet with more domain
+   walls than it need have, or its mirror image was never met. They begin again with these products. A start
+   that the caller chose is kept among them if it was the guards alone that lay too high; else it is given up,
+   for it is no reason to end above a state that is known. A saved state carries no guards; once given up, it
+   no longer counts as what the run began from, and the schedule is that of a fresh run. */
 static kl_status begin_lower(run *r, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *const from = r->e, *e = NULL;
-    const kl_dmrg_row *const row = &r->res->row[0];
+    kl_dmrg_row *const row = &r->res->row[0];
     kl_products low = {0};
-    int lower = 0;
-    if (r->res->nrow != 1 || r->plan.whole || r->plan.m_start > 0 || r->o->start) return KL_OK;
-    KL_TRY(kl_products_find(from, from->nstate, &low, err));
-    for (int k = 0; k < low.n; k++)
-        lower |= low.energy[k] + r->constant < row->energy[k] - LOWER * r->plan.unit.gap;
+    kl_engine_opts same = options_of(from);
+    int lower = 0, wanted = 0;
+    if (r->res->nrow != 1 || r->plan.whole) return KL_OK;
+    const int saved = r->plan.m_start > 0, most = saved ? r->o->nstate + KL_NGUARD : from->nstate;
+    KL_TRY(kl_products_find(from, most < KL_MAX_STATE ? most : KL_MAX_STATE, &low, err));
+    for (int k = 0; k < low.n && k < from->nstate; k++) {
+        if (!(low.energy[k] + r->constant < row->energy[k] - LOWER * r->plan.unit.gap)) continue;
+        lower = 1;
+        wanted |= k < r->o->nstate;
+    }
     if (!lower) goto out;
-    const kl_engine_opts same = options_of(from);
+    if (r->o->start && !wanted) put_first(&low, r->o->start, from->nsite, row->energy[0] - r->constant);
+    r->plan.m_start = 0;
+    row->m_start = 0;
+    row->held = most;
     const kl_stage g = kl_schedule_stage(&r->plan, r->res);
+    if (saved) same.nstate = g.held;
+    row->held = same.nstate;
     KL_TRY(kl_engine_create(from->terms, from->ex, &same, &e, err));
     KL_TRY(kl_engine_start(e, start_m(r, &g), low.n, low.state, err));
     for (int k = 0; k < low.n; k++) r->energy[k] = low.energy[k] + r->constant;
@@ -405,6 +433,7 @@ static kl_status begin_lower(run *r, kl_err *err)
     kl_engine_destroy(&r->e);
     r->e = e;
     e = NULL;
+    if (wanted && r->mon && r->mon->given_up) r->mon->given_up(r->mon->self);
 out:
     kl_engine_destroy(&e);
     kl_products_clear(&low);

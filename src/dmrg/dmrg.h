@@ -125,9 +125,10 @@ struct kl_dmrg_row { /* one sweep, as reported */
     int64_t napply;
     int64_t dim_max;
     double flop;
-    /* wavefunctions carried, guards included; 0: not known (files of version 0.1.0) */
+    /* wavefunctions carried at its end, guards included; 0: not known (files of version 0.1.0) */
     int held;
-    int m_start; /* states of the saved state that the run began from; 0: it began afresh */
+    /* states of the saved state that the run began from; 0: it began afresh, or gave that state up */
+    int m_start;
     /* largest |H x - E x| of the wanted states that the eigensolver reached in the backward half-sweep; NAN:
        not known */
     double residual;
@@ -187,6 +188,9 @@ typedef struct kl_dmrg_monitor {
     void *self;
     void (*step)(void *self, const kl_dmrg_step *s); /* after each bond; may be NULL */
     void (*sweep)(void *self, const kl_dmrg_row *row, int nrow); /* after each sweep; may be NULL */
+    /* after the first sweep, where a wanted state ended above a product of site states: what the run began
+       with is given up; may be NULL */
+    void (*given_up)(void *self);
     /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
     int (*interrupted)(void *self);
     /* At sweep ends but the last (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1]

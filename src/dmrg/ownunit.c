@@ -70,6 +70,12 @@ static void tell_sweep(void *self, const kl_dmrg_row *row, int nrow)
     kl_free(&told);
 }
 
+static void tell_given_up(void *self)
+{
+    const teller *const t = self;
+    t->to->given_up(t->to->self);
+}
+
 static int tell_interrupted(void *self)
 {
     const teller *const t = self;
@@ -125,6 +131,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
     const kl_dmrg_monitor between = {.self = &told,
                                      .step = mon && mon->step ? tell_step : NULL,
                                      .sweep = mon && mon->sweep ? tell_sweep : NULL,
+                                     .given_up = mon && mon->given_up ? tell_given_up : NULL,
                                      .interrupted = mon && mon->interrupted ? tell_interrupted : NULL,
                                      .checkpoint = mon && mon->checkpoint ? tell_checkpoint : NULL,
                                      .due = mon && mon->due ? tell_due : NULL,

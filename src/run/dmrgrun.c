@@ -187,6 +187,15 @@ static void on_sweep(void *self, const kl_dmrg_row *row, int nrow)
     if (w != NULL && w->sweep != NULL) w->sweep(w->self, row, nrow);
 }
 
+static void on_given_up(void *self)
+{
+    const kl_dmrgrun *const x = self;
+    if (x->t->o->start != NULL)
+        kl_watch_note(x->watch,
+                      "the first sweep from --start ended above a product of site states: sweeps begin "
+                      "again with the lowest product found, not with what was given");
+}
+
 /* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more
    than that second. */
 static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
@@ -258,6 +267,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     const kl_dmrg_monitor monitor = {.self = x,
                                      .step = on_step,
                                      .sweep = on_sweep,
+                                     .given_up = on_given_up,
                                      .interrupted = asked_to_stop,
                                      .checkpoint = keeps ? on_checkpoint : NULL,
                                      .due = keeps ? checkpoint_due : NULL};

@@ -439,6 +439,23 @@ do
     ok(status == 2 and err:find "allowed: with %-%-exec cuda, host or offload", "joined lists, by whom", err)
 end
 
+-- Starts that are traps, a product and the result of a run that stayed there: given up with a note, and the
+-- energy is that of one wall. A start that leads to the ground state is told nothing of.
+do
+    local chain = "dmrg heisenberg --sites 30 -p J=-1 -p Delta=3 --charge Sz=0 --output trap.h5 --start "
+    local energy = -29 * 3 / 4 + math.sqrt(8) / 2
+    run((chain:gsub("trap.h5", "walls.h5")) .. "'product:up*14,dn*15,up*1' --schedule 1")
+    for _, start in ipairs { "'product:up*14,dn*15,up*1'", "walls.h5", "product:up*15,dn*15" } do
+        local _, out, err = run(chain .. start .. " --json")
+        local doc = json(out) or {}
+        ok(near(doc.energy, energy, 1e-6) and near(doc.energy, energy, (doc.error_estimate or 0) + 1e-11)
+            and (err:find "note: the first sweep from %-%-start ended above a product" ~= nil)
+            == (start ~= "product:up*15,dn*15"), "a start that is a trap: " .. start, doc.energy, err)
+    end
+    local doc, err = document(chain:gsub("%-p J=%-1 %-p Delta=3", "") .. "neel")
+    ok(doc.converged and err == "", "a start that leads to the ground state", doc.energy, err)
+end
+
 -- Benchmarks of small sizes: every time that they tell stands with a check.
 for what, options in pairs {
     gemm = "",

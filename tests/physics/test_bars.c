@@ -179,6 +179,59 @@ static void test_domain_wall(void **state)
     core_no_memory();
 }
 
+static void count(void *self) { ++*(int *)self; }
+
+/* Starts that the caller chose, as products and as saved states: with walls too many they are traps and given
+   up, and the energy is that of one wall; a saved state with one wall is kept. */
+static void test_from_a_trap(void **state)
+{
+    static const struct {
+        int nwall, wall[3]; /* spins from there on point the other way */
+    } list[] = {{3, {13, 27, 28}}, {2, {14, 29}}, {2, {7, 22}}, {3, {5, 15, 25}}, {1, {15}}};
+    const double energy = -29 * 3.0 / 4 + sqrt(8.0) / 2;
+    int traps = 0;
+    (void)state;
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:30", NULL, "J=-1 Delta=3");
+    for (int i = 0; i < 2 * (int)(sizeof list / sizeof *list); i++) {
+        const int k = i / 2, saved = i % 2;
+        kl_err err = {""};
+        int start[30], again = 0;
+        kl_qn target = kl_qn_zero();
+        for (int p = 0, s = 0; p < 30; p++) {
+            for (int w = 0; w < list[k].nwall; w++) s ^= list[k].wall[w] == p;
+            start[p] = s;
+            target = kl_qn_add(j.model, target, kl_qn_of(j.model, j.terms->type[p]->state_charge[s]));
+        }
+        const kl_dmrg_monitor mon = {.self = &again, .given_up = count};
+        core_run r = core_auto(1e-8, target, 1, KL_STRATEGY_AUTO);
+        r.opts.start = start;
+        kl_test_case("%d walls, the first at %d%s", list[k].nwall, list[k].wall[0], saved ? ", saved" : "");
+        if (saved) {
+            kl_dmrg_sweep sweep[] = {{1, 0, 1e-6}};
+            core_run first = r;
+            first.opts.nsweep = 1;
+            first.opts.sweep = sweep;
+            core_go(&j, &first);
+            expect_true(list[k].nwall == 1 || first.res.energy[0] > energy + 0.5);
+            r.state = first.state;
+            r.opts.start = NULL;
+            kl_dmrg_result_clear(&first.res);
+        }
+        expect_ok(kl_dmrg_run(j.terms, j.ex, &r.opts, &mon, &r.state, &r.res, &err), err);
+        /* of a product the first sweep may find the way out */
+        expect_true(saved ? again == (list[k].nwall > 1) : again <= (list[k].nwall > 1));
+        traps += again;
+        expect_true(fabs(r.res.energy[0] - energy) <= r.res.error_estimate + 1e-11);
+        expect_true(r.res.error_estimate < 1e-7 && r.res.stop == KL_STOP_CONVERGED);
+        expect_true(again == 0 || (r.res.unresolved > 0 && r.res.row[0].m_start == 0));
+        core_drop(&r);
+    }
+    expect_true(traps > 4); /* the saved ones, and not these alone */
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -189,6 +242,7 @@ int main(void)
         cmocka_unit_test(test_schedule_of_ones_own),
         cmocka_unit_test(test_from_a_mixture),
         cmocka_unit_test(test_domain_wall),
+        cmocka_unit_test(test_from_a_trap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

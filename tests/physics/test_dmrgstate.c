@@ -451,6 +451,7 @@ typedef struct bit_case {
     int nstate, every; /* interrupted after every so manyth step */
     kl_strategy strategy;
     kl_sites sites;
+    const int *start; /* NULL: none */
 } bit_case;
 
 /* With the rest of the broken sweep made: the same bits as if nothing had been. */
@@ -464,6 +465,7 @@ static void to_the_bit(const bit_case *c)
     const kl_dmrg_monitor count = watch(&w);
     core_run whole = core_auto(c->accuracy, target, c->nstate, c->strategy);
     whole.opts.sites = c->sites;
+    whole.opts.start = c->start;
     expect_ok(kl_dmrg_run(j.terms, j.ex, &whole.opts, &count, &whole.state, &whole.res, &err), err);
     const int least = kl_test_step(w.step), every = c->every > least ? c->every : least;
     /* the last step too */
@@ -473,6 +475,7 @@ static void to_the_bit(const bit_case *c)
         const kl_dmrg_monitor mon = watch(&v);
         core_run b = core_auto(c->accuracy, target, c->nstate, c->strategy);
         b.opts.sites = c->sites;
+        b.opts.start = c->start;
         kl_test_case("%s, strategy %d, sites %s, interrupted after %d of %d steps", j.name, (int)c->strategy,
                      kl_sites_name[c->sites], stop, w.step);
         expect_ok(kl_dmrg_run(j.terms, j.ex, &b.opts, &mon, &b.state, &b.res, &err), err);
@@ -501,18 +504,21 @@ static void to_the_bit(const bit_case *c)
 
 static void test_to_the_bit(void **state)
 {
+    static const int trap[20] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0};
     static const bit_case list[] = {
         {"hubbard", "chain:6", "U=6 mu=normal(0,1)", "N_up=3 N_dn=2", 1e-8, 1, 1, KL_STRATEGY_AUTO,
-         KL_SITES_TWO},
-        {"heisenberg", "chain:2", NULL, NULL, 1e-8, 1, 1, KL_STRATEGY_AUTO, KL_SITES_TWO},
+         KL_SITES_TWO, NULL},
+        {"heisenberg", "chain:2", NULL, NULL, 1e-8, 1, 1, KL_STRATEGY_AUTO, KL_SITES_TWO, NULL},
         /* far enough that m follows from the estimates of the sweeps before */
         {"heisenberg", "chain:32", NULL, NULL, 1e-10, 1, KL_TEST_WATCHED ? 83 : 17, KL_STRATEGY_AUTO,
-         KL_SITES_TWO},
-        {"heisenberg", "chain:12", "Delta=0.5", "Sz=1", 1e-10, 2, 7, KL_STRATEGY_AUTO, KL_SITES_TWO},
-        {"hubbard", "chain:8", "U=4", "N_up=4 N_dn=3", 1e-9, 1, 11, KL_STRATEGY_LR, KL_SITES_TWO},
-        {"heisenberg", "chain:16", NULL, NULL, 1e-9, 2, 19, KL_STRATEGY_LR, KL_SITES_AUTO},
+         KL_SITES_TWO, NULL},
+        {"heisenberg", "chain:12", "Delta=0.5", "Sz=1", 1e-10, 2, 7, KL_STRATEGY_AUTO, KL_SITES_TWO, NULL},
+        {"hubbard", "chain:8", "U=4", "N_up=4 N_dn=3", 1e-9, 1, 11, KL_STRATEGY_LR, KL_SITES_TWO, NULL},
+        {"heisenberg", "chain:16", NULL, NULL, 1e-9, 2, 19, KL_STRATEGY_LR, KL_SITES_AUTO, NULL},
         /* squares of such energies are no numbers */
-        {"heisenberg", "chain:24", "J=1e-200", NULL, 1e-9, 1, 29, KL_STRATEGY_AUTO, KL_SITES_AUTO},
+        {"heisenberg", "chain:24", "J=1e-200", NULL, 1e-9, 1, 29, KL_STRATEGY_AUTO, KL_SITES_AUTO, NULL},
+        /* a start that is given up after the first sweep */
+        {"heisenberg", "chain:20", "J=-1 Delta=3", NULL, 1e-9, 1, 7, KL_STRATEGY_AUTO, KL_SITES_AUTO, trap},
     };
     (void)state;
     for (size_t k = 0; k < sizeof list / sizeof *list; k++) to_the_bit(&list[k]);
