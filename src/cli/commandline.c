@@ -11,6 +11,7 @@
 
 #include "base/mem.h"
 #include "chem/fcidump.h"
+#include "model/modelread.h"
 #include "run/optiontable.h"
 #include "run/runfile.h"
 
@@ -30,6 +31,11 @@ static kl_status unknown_command(const char *word, kl_err *err)
     for (int c = 0; c < KL_NCMD; c++) names[c] = kl_command_name((kl_command)c);
     names[KL_NCMD] = NULL;
     const char *const near = kl_closest(word, names);
+    if (kl_modelread_shipped(word) != NULL)
+        return kl_fail(err, KL_EINPUT,
+                       "'%s' is a model, no command; `kronlat dmrg %s' or `kronlat ed %s', "
+                       "for example",
+                       word, word, word);
     if (near == NULL)
         return kl_fail(err, KL_EINPUT, "unknown command '%s'; `kronlat --help' lists them", word);
     return kl_fail(err, KL_EINPUT, "unknown command '%s'; did you mean `%s'? `kronlat --help' lists them",
@@ -198,9 +204,7 @@ static kl_status short_options(words *w, const char *word, kl_err *err)
     const char *const where = kl_command_name(w->command);
     for (const char *c = word + 1; *c != '\0'; c++) {
         const kl_option_row *const row = kl_option_letter(*c, w->taken);
-        if (row == NULL)
-            return kl_fail(err, KL_EINPUT, "%s: unknown option -%c; `kronlat %s --help' lists them", where,
-                           *c, where);
+        if (row == NULL) return kl_option_refuse(w->command, where, "-", (const char[]){*c, '\0'}, err);
         if (row->arg != NULL) return take_with_value(w, row, c[1] != '\0' ? c + 1 : NULL, err);
         const kl_status st = take(w, row, "", err);
         if (st != KL_OK) return st;
@@ -226,6 +230,11 @@ static kl_status subject(words *w, const char *word, kl_err *err)
         more->n++;
         return KL_OK;
     }
+    if (*field != NULL && is_model && strchr(word, '=') != NULL)
+        return kl_fail(err, KL_EINPUT,
+                       "%s: '%s' stands alone; a parameter is given by --parameter %s, a "
+                       "charge by --charge %s",
+                       row->name, word, word, word);
     if (*field != NULL)
         return kl_fail(err, KL_EINPUT, "%s: one %s, not two: '%s' and '%s'", row->name, row->args, *field,
                        word);

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/optiontable.h"
 
+#include <ctype.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -490,6 +491,45 @@ static kl_command owner(kl_command command, const char *name)
     return KL_NCMD_ALL;
 }
 
+/* What other programs call an option of ours; NULL: nothing that this command takes. */
+static const char *elsewhere(const char *name, kl_command_set taken)
+{
+    static const char *const words[][2] = {
+        {"bond-dimension", "m"},
+        {"bonddim", "m"},
+        {"maxdim", "m"},
+        {"max-dim", "m"},
+        {"chi", "m"},
+        {"chi-max", "m"},
+        {"length", "sites"},
+        {"nsites", "sites"},
+        {"size", "sites"},
+        {"cutoff", "discard"},
+        {"tol", "accuracy"},
+        {"tolerance", "accuracy"},
+        {"eps", "accuracy"},
+        {"precision", "accuracy"},
+        {"nsweeps", "max-sweeps"},
+        {"sweeps", "max-sweeps"},
+        {"nstates", "states"},
+        {"nroots", "states"},
+        {"nthreads", "threads"},
+        {"observable", "measure"},
+        {"observables", "measure"},
+        {"gpu", "exec"},
+        {"sector", "charge"},
+        {"symmetry", "charge"},
+    };
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        const char *const ours = words[i][1];
+        if (strcmp(name, words[i][0]) == 0 && kl_option_find(ours, strlen(ours), taken) != NULL) return ours;
+    }
+    return NULL;
+}
+
+/* 1: it looks like a parameter or a charge of a model (J, U, mu, N_up), not like an option. */
+static int names_a_number(const char *name) { return isupper((unsigned char)name[0]) || strlen(name) <= 2; }
+
 kl_status kl_option_refuse(kl_command command, const char *where, const char *dashes, const char *name,
                            kl_err *err)
 {
@@ -516,7 +556,15 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
                        "%s: %s%s belongs to `kronlat %s'; `kronlat %.*s --help' lists what is allowed here",
                        where, dashes, known->name, there, length, help);
     }
-    const char *const near = kl_closest(name, list);
+    if (names_a_number(name) && kl_option_find("parameter", strlen("parameter"), taken) != NULL)
+        return kl_fail(err, KL_EINPUT,
+                       in_job ? "%s: unknown option %s%s; parameters stand in parameter = { NAME = VALUE }, "
+                                "charges in charge = { NAME = VALUE }"
+                              : "%s: unknown option %s%s; a parameter is given by --parameter NAME=VALUE, a "
+                                "charge by --charge NAME=VALUE; `kronlat models MODEL' lists both",
+                       where, dashes, name);
+    const char *const other = elsewhere(name, taken);
+    const char *const near = other != NULL ? other : kl_closest(name, list);
     if (near != NULL)
         return kl_fail(err, KL_EINPUT, "%s: unknown option %s%s; did you mean %s%s?", where, dashes, name,
                        dashes, near);
