@@ -33,7 +33,7 @@ extern "C" {
 /* ---- plain declarations from here on: what a reader of C without a preprocessor (Python's cffi) takes
    ---- */
 
-/* The version of the library, "0.1.0". Belongs to the library. */
+/* The version of the library, as "0.2.0". Belongs to the library. */
 const char *kronlat_version(void);
 
 /* ---------------------------------------------------------------- errors */

@@ -1,6 +1,7 @@
 -- Every command in README.md and docs/*.md runs, and what the text shows of its output is what the program
 -- prints. Commands are the lines of fenced `sh` blocks, and indented lines, that begin with kronlat or
--- ./build/kronlat. A `text` block behind a command shows lines of its output: words must be equal, numbers
+-- ./build/kronlat; and what sentences and tables say between backquotes, of which small siblings are run (see
+-- `siblings`). A `text` block behind a command shows lines of its output: words must be equal, numbers
 -- agree to one unit of the last digit shown, `...` in a line stands for anything and a line of `...` for
 -- lines left out. A picture in a document is what the last command before it that writes one draws. HTML
 -- comments steer: `<!-- file: NAME -->` keeps the next block as a file, `<!-- long -->` leaves the next block
@@ -22,6 +23,25 @@ local unrun = {
     { "completion bash%)", "is for an interactive shell" },
     { "man %-l", "needs man" },
 }
+-- What takes the place of names in capitals, and of sizes that need minutes or a GPU, in the commands of
+-- sentences and tables.
+local siblings = {
+    { "RESULT%.h5", "result.h5" }, { "show FILE[.h5]*", "show result.h5" }, { "COMMAND", "dmrg" },
+    { "TABLE%.csv", "table.csv" }, { "%f[%w]NAME", "hubbard" }, { "%f[%w]SPEC", "ladder:6x2" },
+    { "%f[%w]FCIDUMP", "tests/data/h2o-sto3g.fcidump" },
+    { "%f[%w]n2%.fcidump %-%-space level:7", "tests/data/n2-sto3g.fcidump --space level:4" },
+    { "growth (.-)%-%-m %d+", "growth %1--m 16" },
+    { "%-%-sites 100 (.-)N=100(.-)%-%-m %d+", "--sites 12 %1N=12%2--m 24" },
+    { "ed hubbard (.-)square:%dx%d(.-)N_up=%d(.-)N_dn=%d", "ed hubbard %1square:3x2%2N_up=3%3N_dn=3" },
+    { "%-%-exec %a+", "--exec host" }, { " %-%-projection 4streams", "" }, { " %-%-hybrid auto", "" },
+}
+-- Those that are not whole, and why.
+local partial = {
+    { "%.%.%.", "says that it goes on" }, { "plot ta%l+%.csv", "draws what a benchmark has written" },
+    { "%-%-resume", "needs an unfinished run: tests/cli/resume.lua" },
+    { "VERSION threads", "is a line of a file" }, { "^kronlat result$", "is a word of a file" },
+    { "^kronlat plan %-%-method ed$", "wants a model" }, { "^kronlat measure RESULT.h5$", "wants --measure" },
+}
 local programs = { ["kronlat"] = true, ["./build/kronlat"] = true }
 -- Words at the beginning of a block's lines that are no commands of the program: building and installing.
 local building = { meson = true, ninja = true, ["CC=clang-22"] = true }
@@ -35,7 +55,7 @@ end
 -- Steps of a document in its order: { kind = "file", name, text }, { kind = "command", line, long, shown,
 -- picture }; picture: path of the kept one that the command draws again.
 local function steps_of(document)
-    local steps, note, fence, block = {}, {}, nil, {}
+    local steps, inline, note, fence, block = {}, {}, {}, nil, {}
     local last, drawn -- the commands that a text block and a picture belong to
     local function command(text, number)
         local first = text:match "^%S+"
@@ -49,7 +69,7 @@ local function steps_of(document)
     local function close(number)
         if note.file then
             steps[#steps + 1] = { kind = "file", name = note.file, text = table.concat(block, "\n") .. "\n" }
-        elseif fence == "sh" then
+        elseif fence == "sh" or fence == "" then
             for n, text in ipairs(block) do command(text, number - #block + n - 1) end
         elseif fence == "text" and last then
             last.shown, last = block, nil
@@ -72,9 +92,12 @@ local function steps_of(document)
             command(line:sub(5), number)
         elseif line:match "%S" and not line:match "^    " then
             note = {}
+            for text in line:gmatch "`(kronlat [^`]+)`" do
+                inline[#inline + 1] = { line = text:gsub("\\|", "|"), number = number }
+            end
         end
     end
-    return steps
+    return steps, inline
 end
 
 -- A number's value and the unit of its last digit.
@@ -173,13 +196,40 @@ local pipe = assert(io.popen("ls -1 " .. kit.quote(root .. "/docs") .. "/*.md"))
 for path in pipe:lines() do documents[#documents + 1] = "docs/" .. path:match "[^/]+$" end
 pipe:close()
 
+-- The commands of sentences, once each in all documents: their small siblings run, and a command that is
+-- named alone has a help.
+local seen = {}
+local function run_inline(document, inline)
+    for _, step in ipairs(inline) do
+        local name = ("%s:%d: %s"):format(document, step.number, step.line)
+        local line, why = step.line, nil
+        for _, row in ipairs(partial) do
+            if line:find(row[1]) then why = row[2] end
+        end
+        for _, row in ipairs(siblings) do line = line:gsub(row[1], row[2]) end
+        for _, row in ipairs(unrun) do
+            if line:find(row[1]) then why = row[2] end
+        end
+        local named_alone = line:match "^kronlat %l+$" and line ~= "kronlat models"
+        if named_alone then line = line .. " --help" end
+        if why then
+            kit.skip(name, why)
+        elseif not seen[line] then
+            local status, _, err = kit.shell((line:gsub("^kronlat", "$K", 1)))
+            kit.ok(status == 0, name, line, ("status %d"):format(status), err)
+        end
+        seen[line] = true
+    end
+end
+
 local ncommand = 0
 for _, document in ipairs(documents) do
     local quoted = kit.quote(root)
     os.execute("rm -rf " .. kit.quote(kit.folder) .. " && mkdir -p " .. kit.quote(kit.at "build"))
     kit.shell("ln -s $K build/kronlat")
     kit.shell(("for d in tests examples models docs; do ln -s %s/$d $d; done"):format(quoted))
-    for _, step in ipairs(steps_of(document)) do
+    local steps, inline = steps_of(document)
+    for _, step in ipairs(steps) do
         local name = step.line and ("%s:%d: %s"):format(document, step.number, step.line)
         local why = step.line and reason_not_to_run(step.line)
         if step.kind == "file" then
@@ -198,6 +248,12 @@ for _, document in ipairs(documents) do
             local other = step.picture and picture_fault(step)
             if step.picture then kit.ok(not other, step.picture .. " is what is drawn", other) end
         end
+    end
+    if mode == "quick" and #inline > 0 then
+        kit.run "dmrg heisenberg --sites 8 --charge Sz=0 --output result.h5"
+        kit.spill(kit.at "table.csv", kit.slurp(root .. "/docs/performance/ed.csv"))
+        kit.spill(kit.at "job.lua", "return { command = 'ed', model = 'ising', sites = 6, charge = 'scan' }")
+        run_inline(document, inline)
     end
 end
 -- A table of bench compare with further columns, and without a residual, is read and written again.
