@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def _word(name: str) -> str:
 def _dims(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> tuple[str, ...]:
     """Names of an array's dimensions; its own where the usual ones have another length."""
     wanted = _DIMENSIONS.get(_word(name), ())[: len(shape)]
+    if _word(name) == "product":  # its letters, in the order in which they come
+        wanted = tuple(dict.fromkeys(re.findall(r"@\s*([ijkl])(?=\s*[+,;]|\s*$)", name)))
     if name.startswith("parameter/"):
         wanted = ("site",)
     fits = len(wanted) == len(shape) and all(sizes.get(d, n) == n for d, n in zip(wanted, shape))

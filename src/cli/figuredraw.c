@@ -225,9 +225,16 @@ static void draw_plane(FILE *to, int panel, const kl_panel *p, int dark)
             x[0], x[1], y[0], y[1],
             dark ? "0 '#16161a', 0.15 '#3b4cc0', 0.5 '#e0a030', 1 '#fff6d0'"
                  : "0 '#ffffff', 0.15 '#9cc4e4', 0.5 '#1f5fa8', 1 '#0a1030'");
-    double least = 0;
-    for (int64_t i = 0; i < p->nx * p->ny; i++) least = fmin(least, isfinite(p->z[i]) ? p->z[i] : 0);
+    double least = 0, most = 0;
+    for (int64_t i = 0; i < p->nx * p->ny; i++) {
+        least = fmin(least, isfinite(p->z[i]) ? p->z[i] : 0);
+        most = fmax(most, isfinite(p->z[i]) ? p->z[i] : 0);
+    }
     if (least > -1e-9) fprintf(to, "set cbrange [0:*]\n");
+    else if (least <
+             -0.02 * most) /* both signs: nothing is the colour of the paper, as on the lattice's maps */
+        fprintf(to, "set cbrange [%.17g:%.17g]\nset palette defined (-1 '#d5702a', 0 '%s', 1 '#3a7fc4')\n",
+                -fmax(most, -least), fmax(most, -least), dark ? "#16161a" : "#ffffff");
     fprintf(to, "set xtics %s\n", p->noutline > 0 ? "1" : "autofreq");
     if (p->noutline > 0) fprintf(to, "set size ratio -1\n");
     fprintf(to, "plot $p%d_z using 1:2:3 with image notitle", panel);

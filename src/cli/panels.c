@@ -611,6 +611,7 @@ static kl_status measured(const kl_result *r, const kl_measured *m, kl_figure *f
     if (begins(m->name, "bond/") || begins(m->name, "bondcorr/") || begins(m->name, "bondconnected/") ||
         begins(m->name, "energies/"))
         return kl_panels_bonds(r, m, f, err);
+    if (begins(m->name, "product/")) return kl_panels_product(m, f, err);
     if (square) return correlation(r, m, f, err);
     if (m->rank == 1 && m->shape[0] == n) return profile(r, m, f, err);
     return kl_figure_leave(f, m->name, "no panel shows an array of this kind", err);

@@ -154,3 +154,52 @@ out:
     kl_free(&value);
     return st;
 }
+
+/* "i", "j": what a product over letters has as its indices; returns how many. */
+static int letters_of(const char *text, char letter[4])
+{
+    int n = 0;
+    for (const char *at = strchr(text, '@'); at != NULL; at = strchr(at + 1, '@')) {
+        const char *const c = at + 1 + strspn(at + 1, " ");
+        const int ends = c[0] != '\0' && (c[1] == '\0' || strchr("+,; ", c[1]) != NULL);
+        if (ends && strchr("ijkl", c[0]) != NULL && memchr(letter, c[0], (size_t)n) == NULL)
+            letter[n++] = c[0];
+    }
+    return n;
+}
+
+kl_status kl_panels_product(const kl_measured *m, kl_figure *f, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_panel *p;
+    kl_series *s;
+    char letter[4], title[160], op[140];
+    const char *const text = strchr(m->name, '/') + 1;
+    if (letters_of(text, letter) != m->rank || m->rank > 2)
+        return kl_figure_leave(f, m->name, "products over one letter or two are drawn", err);
+    kl_panels_pretty(text, op, sizeof op);
+    snprintf(title, sizeof title, "⟨%s⟩", op);
+    KL_TRY(kl_figure_add(f, m->rank == 1 ? KL_PANEL_CURVES : KL_PANEL_PLANE, title, &p, err));
+    snprintf(p->x, sizeof p->x, "site %c", letter[0]);
+    if (m->rank == 1) {
+        snprintf(p->y, sizeof p->y, "value");
+        KL_TRY(kl_panel_add(p, "", KL_STROKE_BOTH, m->shape[0], 0, &s, err));
+        for (int64_t i = 0; i < m->shape[0]; i++) {
+            s->x[i] = (double)i;
+            s->y[i] = m->data[i];
+        }
+        return KL_OK;
+    }
+    snprintf(p->y, sizeof p->y, "site %c", letter[1]);
+    p->nx = m->shape[0];
+    p->ny = m->shape[1];
+    KL_TRY(kl_alloc(&p->grid_x, p->nx, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&p->grid_y, p->ny, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&p->z, p->nx * p->ny, KL_MEM_MISC, err));
+    for (int64_t i = 0; i < p->nx; i++) p->grid_x[i] = (double)i;
+    for (int64_t j = 0; j < p->ny; j++) p->grid_y[j] = (double)j;
+    for (int64_t i = 0; i < p->nx; i++)
+        for (int64_t j = 0; j < p->ny; j++) p->z[j * p->nx + i] = m->data[i * p->ny + j];
+out:
+    return st;
+}

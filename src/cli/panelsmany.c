@@ -300,6 +300,7 @@ static shown shown_as(const many *all, const kl_measured *m)
     const int n = all->r[0]->nsite;
     if (strncmp(m->name, "bondcorr/", 9) == 0 || strncmp(m->name, "bondconnected/", 14) == 0)
         return m->rank == 2 ? SHOWN_BONDS : SHOWN_NOT;
+    if (strncmp(m->name, "product/", 8) == 0) return SHOWN_NOT;
     if (m->rank == 1 && m->shape[0] == n) return SHOWN_PROFILE;
     if (m->rank != 2) return SHOWN_NOT;
     if (m->shape[0] == n && m->shape[1] == n && strcmp(m->name, "mutual") != 0) return SHOWN_PAIRS;

@@ -1,6 +1,6 @@
-/* Operators of bonds on a matrix product state. Their products become strings of the operators that the
-   model's tables have, and all strings are measured at once (kl_measure_terms); a product that the tables
-   lack, as where two bonds share a site, is measured by itself.
+/* Products of operators of sites on a matrix product state: of bonds, and over letters. They become strings
+   of the operators that the model's tables have, and all strings are measured at once (kl_measure_terms); a
+   product that the tables lack, as where two bonds share a site, is measured by itself.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/bondmeasure.h"
 #include "base/mem.h"
@@ -50,7 +50,7 @@ static kl_status product_on(batch *b, const kl_site_type *type, int n, const kl_
             return KL_OK;
         }
     if (b->nknown == MOST_KNOWN)
-        return kl_fail(err, KL_EINPUT, "an operator of bonds has too many products on a site");
+        return kl_fail(err, KL_EINPUT, "these operators have too many products on a site");
     known *const x = &b->known[b->nknown++];
     *x = (known){.type = type, .n = n, .found = 1};
     memcpy(x->op, op, sizeof *op * (size_t)n);
@@ -135,35 +135,40 @@ static kl_status add(void *self, int64_t row, double coef, int n, const int *sit
         kl_op_at string[MOST];
         double c = coef * sign;
         int nop = 0;
+        kl_qn sum = kl_qn_zero();
         for (g = 0; g < ngroup; g++) {
             const kl_sitepart *const p = &group[g]->part;
             c *= p->coef[choice[g]];
-            if (p->op[choice[g]] != KL_OP_IDENTITY) string[nop++] = (kl_op_at){pos[g], p->op[choice[g]], 0};
+            if (p->op[choice[g]] == KL_OP_IDENTITY) continue;
+            string[nop++] = (kl_op_at){pos[g], p->op[choice[g]], 0};
+            sum = kl_qn_add(b->sites->model, sum,
+                            kl_qn_of(b->sites->model, b->sites->type[pos[g]]->op[p->op[choice[g]]].shift));
         }
-        KL_TRY(push(b, row, c, nop, string, err));
+        if (kl_qn_cmp(sum, kl_qn_zero()) == 0) KL_TRY(push(b, row, c, nop, string, err));
         for (g = ngroup - 1; g >= 0 && ++choice[g] == group[g]->part.n; g--) choice[g] = 0;
     }
 out:
     return st;
 }
 
-kl_status kl_bondmeasure(kl_measure *m, const kl_terms *sites, const kl_lattice *lat, const kl_bondop *x,
-                         const kl_bondop *y, int nbond, const int (*bond)[2], double *value, kl_err *err)
+kl_status kl_productmeasure(kl_measure *m, const kl_terms *sites, const kl_lattice *lat,
+                            kl_products_each *each, const void *from, int64_t nvalue, double *value,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
-    double *each = NULL;
+    double *one = NULL;
     batch b = {.m = m,
                .sites = sites,
                .lat = lat,
                .value = value,
                .t = {.model = sites->model, .nsite = sites->nsite, .type = sites->type}};
-    memset(value, 0, sizeof(double) * (size_t)nbond * (size_t)(y != NULL ? nbond : 1));
+    memset(value, 0, sizeof(double) * (size_t)nvalue);
     KL_TRY(kl_alloc(&b.known, MOST_KNOWN, KL_MEM_WORK, err));
-    KL_TRY(kl_bondop_each(x, y, nbond, bond, add, &b, err));
+    KL_TRY(each(from, add, &b, err));
     if (b.t.nterm == 0) goto out;
-    KL_TRY(kl_alloc(&each, b.t.nterm, KL_MEM_WORK, err));
-    KL_TRY(kl_measure_terms(m, &b.t, each, err));
-    for (int64_t k = 0; k < b.t.nterm; k++) value[b.row[k]] += b.coef[k] * each[k];
+    KL_TRY(kl_alloc(&one, b.t.nterm, KL_MEM_WORK, err));
+    KL_TRY(kl_measure_terms(m, &b.t, one, err));
+    for (int64_t k = 0; k < b.t.nterm; k++) value[b.row[k]] += b.coef[k] * one[k];
 out:
     for (int k = 0; k < b.nknown; k++) kl_sitepart_clear(&b.known[k].part);
     kl_free(&b.known);
@@ -171,6 +176,26 @@ out:
     kl_free(&b.t.op);
     kl_free(&b.row);
     kl_free(&b.coef);
-    kl_free(&each);
+    kl_free(&one);
     return st;
+}
+
+typedef struct bonds {
+    const kl_bondop *x, *y;
+    int n;
+    const int (*bond)[2];
+} bonds;
+
+static kl_status each_bond(const void *from, kl_bondop_fn *tell, void *self, kl_err *err)
+{
+    const bonds *const b = from;
+    return kl_bondop_each(b->x, b->y, b->n, b->bond, tell, self, err);
+}
+
+kl_status kl_bondmeasure(kl_measure *m, const kl_terms *sites, const kl_lattice *lat, const kl_bondop *x,
+                         const kl_bondop *y, int nbond, const int (*bond)[2], double *value, kl_err *err)
+{
+    const bonds b = {x, y, nbond, bond};
+    const int64_t nvalue = (int64_t)nbond * (y != NULL ? nbond : 1);
+    return kl_productmeasure(m, sites, lat, each_bond, &b, nvalue, value, err);
 }

@@ -328,19 +328,21 @@ out:
     return st;
 }
 
+/* Products that somebody tells, each by itself; between: NULL, or what stands on the sites between. */
 typedef struct rows {
     scene *s;
+    const kl_siteop *between;
     double *v;
 } rows;
 
-static kl_status add_bond(void *self, int64_t row, double coef, int n, const int *site,
-                          const kl_siteop *const *op, const int *odd, kl_err *err)
+static kl_status add_row(void *self, int64_t row, double coef, int n, const int *site,
+                         const kl_siteop *const *op, const int *odd, kl_err *err)
 {
     kl_status st = KL_OK;
     const rows *const r = self;
     double one;
     (void)odd;
-    KL_TRY(product(r->s, n, site, (kl_siteop *const *)op, NULL, &one, err));
+    KL_TRY(product(r->s, n, site, (kl_siteop *const *)op, r->between, &one, err));
     r->v[row] += coef * one;
 out:
     return st;
@@ -354,20 +356,28 @@ static kl_status bonds(scene *s, const kl_request *r, double *v, kl_err *err)
     const int64_t n = r->nbond;
     double *one = NULL;
     char by[32];
-    rows into = {s, v};
-    KL_TRY(kl_bondop_each(r->bondop[0], r->bondop[1], r->nbond, bond, add_bond, &into, err));
+    rows into = {s, NULL, v};
+    KL_TRY(kl_bondop_each(r->bondop[0], r->bondop[1], r->nbond, bond, add_row, &into, err));
     if (r->kind != KL_REQUEST_BONDCONNECTED || kl_bondop_forbidden(r->bondop[0], NULL, by, sizeof by) != NULL)
         goto out;
     KL_TRY(kl_alloc(&one, 2 * n, KL_MEM_WORK, err));
     for (int o = 0; o < 2; o++) {
         into.v = one + o * n;
-        KL_TRY(kl_bondop_each(r->bondop[o], NULL, r->nbond, bond, add_bond, &into, err));
+        KL_TRY(kl_bondop_each(r->bondop[o], NULL, r->nbond, bond, add_row, &into, err));
     }
     for (int64_t b = 0; b < n; b++)
         for (int64_t c = 0; c < n; c++) v[b * n + c] -= one[b] * one[n + c];
 out:
     kl_free(&one);
     return st;
+}
+
+/* One product, or those over letters. */
+static kl_status products(scene *s, const kl_request *r, double *v, kl_err *err)
+{
+    rows into = {s, r->between, v};
+    if (r->nletter == 0) return product(s, r->nop, r->site, r->op, r->between, v, err);
+    return kl_request_each(r, add_row, &into, err);
 }
 
 static int most_states(const kl_model *m)
@@ -465,7 +475,7 @@ static kl_status measure_one(scene *s, const request *q, double *v, kl_err *err)
     case KL_REQUEST_LOCAL: return locals(s, q, 0, v, err);
     case KL_REQUEST_CORR:
     case KL_REQUEST_STRING: return pairs(s, q, v, err);
-    case KL_REQUEST_PRODUCT: return product(s, r->nop, r->site, r->op, r->between, v, err);
+    case KL_REQUEST_PRODUCT: return products(s, r, v, err);
     case KL_REQUEST_POPULATIONS: return populations(s, v, err);
     case KL_REQUEST_BOND:
     case KL_REQUEST_BONDCORR:
@@ -515,6 +525,9 @@ static void set_shape(const kl_task *t, const kl_request *q, kl_ed_measured *m)
         m->shape[0] = 1;
         break;
     case KL_REQUEST_PRODUCT:
+        m->rank = q->nletter;
+        for (int a = 0; a < q->nletter; a++) m->shape[a] = q->length[a];
+        break;
     case KL_REQUEST_ENERGY:
     case KL_REQUEST_VARIANCE: m->rank = 0; break;
     default: break;

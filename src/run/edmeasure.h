@@ -8,7 +8,7 @@
 typedef struct kl_ed_measured {
     char name[480], note[160]; /* "local/Sz" */
     int rank;
-    int64_t shape[3], n;
+    int64_t shape[KL_H5_MAX_RANK], n;
     double *value;             /* [n] by lattice sites */
 } kl_ed_measured;
 

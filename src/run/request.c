@@ -28,7 +28,7 @@ kl_status kl_request_check(const char *text, const kl_model *model, const kl_lat
 
 typedef struct array {
     int rank;
-    int64_t shape[3], n;
+    int64_t shape[KL_H5_MAX_RANK], n;
     double *data;
 } array;
 
@@ -210,6 +210,51 @@ static kl_status reduced_product(void *self, int n, const int *site, const kl_si
     return kl_measure_product(self, n, site, op, NULL, value, err);
 }
 
+static kl_status each_product(const void *from, kl_bondop_fn *tell, void *self, kl_err *err)
+{
+    return kl_request_each(from, tell, self, err);
+}
+
+/* A product that S stands in, measured as it is told. */
+typedef struct strings {
+    const kl_request_scene *scene;
+    const kl_request *q;
+    kl_measure *m;
+    double *value;
+} strings;
+
+static kl_status add_string(void *self, int64_t row, double coef, int n, const int *site,
+                            const kl_siteop *const *op, const int *odd, kl_err *err)
+{
+    const strings *const s = self;
+    (void)coef;
+    (void)odd;
+    return kl_measure_string_product(s->m, s->scene->lat, n, site, op, s->q->between, &s->value[row], err);
+}
+
+/* One product, or those over letters. */
+static kl_status products(const kl_request_scene *scene, const kl_request *q, kl_measure *m, array *out,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(make_array(out, 0, 0, 0, 0, err));
+    if (q->nletter == 0)
+        return kl_measure_string_product(m, scene->lat, q->nop, q->site, (const kl_siteop *const *)q->op,
+                                         q->between, out->data, err);
+    out->rank = q->nletter;
+    for (int a = 0; a < q->nletter; a++) {
+        out->shape[a] = q->length[a];
+        out->n *= q->length[a];
+    }
+    kl_free(&out->data);
+    KL_TRY(kl_alloc(&out->data, out->n, KL_MEM_MISC, err));
+    strings s = {scene, q, m, out->data};
+    if (q->between != NULL) KL_TRY(kl_request_each(q, add_string, &s, err));
+    else KL_TRY(kl_productmeasure(m, sites_of(scene), scene->lat, each_product, q, out->n, out->data, err));
+out:
+    return st;
+}
+
 /* The numbers of one request on one wavefunction; *extra: charges of a spectrum. */
 static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, kl_measure *m, array *out,
                            array *extra, kl_err *err)
@@ -242,11 +287,7 @@ static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, k
         kl_structure_factor(scene->lat, pair, shape[0] * shape[1], (const double (*)[2])k, out->data);
         break;
     }
-    case KL_REQUEST_PRODUCT:
-        KL_TRY(make_array(out, 0, 0, 0, 0, err));
-        KL_TRY(kl_measure_string_product(m, scene->lat, q->nop, q->site, (const kl_siteop *const *)q->op,
-                                         q->between, out->data, err));
-        break;
+    case KL_REQUEST_PRODUCT: KL_TRY(products(scene, q, m, out, err)); break;
     case KL_REQUEST_POPULATIONS: {
         int d;
         KL_TRY(kl_measure_populations(m, &d, &pair, err));
@@ -317,7 +358,9 @@ static kl_status manifold_mean(const kl_request_scene *scene, const kl_request *
     for (int s = 0; s < nmean; s++) {
         KL_TRY(carry_out(scene, &plain, m[s], &one, &none, err));
         if (s == 0) {
-            KL_TRY(make_array(mean, one.rank, one.shape[0], one.shape[1], one.shape[2], err));
+            *mean = one;
+            mean->data = NULL;
+            KL_TRY(kl_alloc(&mean->data, one.n, KL_MEM_MISC, err));
         }
         for (int64_t i = 0; i < mean->n; i++) mean->data[i] += one.data[i] / nmean;
         kl_free(&one.data);

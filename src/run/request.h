@@ -14,6 +14,7 @@
      structure(A,B)           S(k) = 1/N sum_ij cos(k (r_i-r_j)) <A_i B_j>
      product(A@0,B@5,...)     one product in the order written
      product(A@0,B@5;S)       the same with S on the sites between that are not named
+     product(A@0,B@i,C@j+1)   all of them: i, j, k and l run over the sites, an index of the result each
      bond(CLASS,X)            <X> by bond, X of its ends: Sz(i)*Sz(j); bond(CLASS): S.S
      corr("CLASS",X,Y)        <X_b Y_c> of all pairs of bonds; hc in the place of Y: the adjoint of X;
                               connected("CLASS",X,Y) less <X_b><Y_c>

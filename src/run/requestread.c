@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +22,10 @@ const kl_request_row kl_request_kinds[KL_NREQUEST] = {
     {"string", "string", "<A_i S ... S B_j> with S on the sites between by number, row i, column j", 3, 1},
     {"structure", "structure",
      "1/N sum_ij cos(k (r_i-r_j)) <A_i B_j> at the momenta 2 pi (x/length, y/width)", 2, 1},
-    {"product", "product", "expectation value of the product in the order written", -1, 1},
+    {"product", "product",
+     "expectation value of the product in the order written; an index for each letter, in the order in "
+     "which they come",
+     -1, 1},
     {"overlap", "overlap", "<this state|states of the file>", 1, 0},
     {"populations", "populations", "probability of each state, by site", 0, 1},
     {"entropy", "entropy", "von Neumann entropy by cut, in the order of DMRG", 0, 0},
@@ -48,7 +52,7 @@ void kl_request_clear(kl_request *q)
     q->nop = 0;
 }
 
-static const double MOST_BONDS = 2e6; /* products of a measurement on bonds */
+static const double MOST_PRODUCTS = 2e6; /* of one measurement on bonds, or over letters */
 /* the most changes of the charges of a product that is checked */
 enum { MOST_SUM = 4096 };
 
@@ -57,7 +61,8 @@ static kl_status refuse(const char *text, const char *why, kl_err *err)
     return kl_fail(
         err, KL_EINPUT,
         "--measure '%.200s': %s; allowed: an operator, corr(A,B), connected(A,B), string(A,S,B), "
-        "structure(A,B), product(A@SITE,...), bond(CLASS,X), corr(\"CLASS\",X,Y), connected(\"CLASS\",X,Y), "
+        "structure(A,B), product(A@SITE,B@i,...), bond(CLASS,X), corr(\"CLASS\",X,Y), "
+        "connected(\"CLASS\",X,Y), "
         "energies(CLASS), density(SITE,...), mutual, populations, entropy, spectrum, energy, variance, "
         "overlap(RESULT.h5)",
         text, why);
@@ -84,7 +89,29 @@ static void trim(char *text)
     text[n - lead] = '\0';
 }
 
-static kl_status read_site(const char *text, char *arg, const kl_lattice *lat, int *site, kl_err *err)
+/* "i", "j+1" where no site is called so: operator k stands on the sites that a letter runs over. 0: it is
+   none. */
+static int take_letter(const char *name, const kl_lattice *lat, kl_request *q, int k)
+{
+    static const char letters[] = "ijkl";
+    char *end;
+    int a = 0;
+    if (name[0] == '\0' || strchr(letters, name[0]) == NULL || (name[1] != '\0' && name[1] != '+')) return 0;
+    const long offset = name[1] == '+' ? strtol(name + 2, &end, 10) : 0;
+    if (name[1] == '+' && (name[2] < '0' || name[2] > '9' || *end != '\0' || offset >= lat->nsite)) return 0;
+    while (a < q->nletter && q->name[a] != name[0]) a++;
+    if (a == q->nletter) {
+        q->name[q->nletter] = name[0];
+        q->length[q->nletter++] = lat->nsite;
+    }
+    q->letter[k] = a;
+    q->offset[k] = (int)offset;
+    if (lat->nsite - q->offset[k] < q->length[a]) q->length[a] = lat->nsite - q->offset[k];
+    return 1;
+}
+
+static kl_status read_site(const char *text, char *arg, const kl_lattice *lat, kl_request *q, int k,
+                           kl_err *err)
 {
     char *const at = strrchr(arg, '@');
     if (!at) return refuse(text, "each operator of a product needs its site, as in Sz@0", err);
@@ -93,11 +120,64 @@ static kl_status read_site(const char *text, char *arg, const kl_lattice *lat, i
     snprintf(name, sizeof name, "%s", at + 1);
     trim(name);
     trim(arg);
-    *site = kl_lattice_site(lat, name);
-    return *site >= 0 ? KL_OK
-                      : kl_fail(err, KL_EINPUT,
-                                "--measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d",
-                                text, name, lat->spec, lat->nsite - 1);
+    q->site[k] = kl_lattice_site(lat, name);
+    q->letter[k] = -1;
+    if (q->site[k] >= 0 || take_letter(name, lat, q, k)) return KL_OK;
+    return kl_fail(
+        err, KL_EINPUT,
+        "--measure '%.200s': site '%.60s' is not on lattice %.100s; it has 0 to %d; i, j, k and l, "
+        "or i+1, stand for all of them",
+        text, name, lat->spec, lat->nsite - 1);
+}
+
+/* 1: an operator changes the number of fermions by an odd number, 0: by an even one, -1: some of its elements
+   do. */
+static int parity(const kl_siteop *op)
+{
+    const kl_model *const m = op->model;
+    int odd = 0, even = 0;
+    for (int t = 0; t < m->ntype; t++) {
+        const kl_site_type *const type = &m->type[t];
+        for (int e = 0; op->mat[t] != NULL && e < type->dim * type->dim; e++) {
+            if (op->mat[t][e] == 0) continue;
+            const int is = kl_qn_odd(m, kl_qn_sub(m, kl_qn_of(m, type->state_charge[e % type->dim]),
+                                                  kl_qn_of(m, type->state_charge[e / type->dim])));
+            odd |= is;
+            even |= !is;
+        }
+    }
+    return odd && even ? -1 : odd;
+}
+
+/* What a product over letters asks for. */
+static kl_status check_letters(const char *text, kl_request *q, kl_err *err)
+{
+    double values = 1;
+    if (q->nletter == 0) return KL_OK;
+    if (q->nop > 2 * KL_BONDOP_FACTORS)
+        return refuse(text, "a product over letters has 8 operators at most", err);
+    for (int a = 0; a < q->nletter; a++) values *= q->length[a];
+    if (values > MOST_PRODUCTS) return refuse(text, "these are more than two million products", err);
+    for (int k = 0; k < q->nop; k++) {
+        q->odd[k] = parity(q->op[k]);
+        if (q->odd[k] < 0)
+            return refuse(text, "an operator mixes even and odd numbers of fermions; measure its parts", err);
+    }
+    return KL_OK;
+}
+
+kl_status kl_request_each(const kl_request *q, kl_bondop_fn *tell, void *self, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int at[KL_REQUEST_LETTERS] = {0}, site[KL_REQUEST_ARGS], a = 0;
+    for (int64_t row = 0; a >= 0; row++) {
+        for (int k = 0; k < q->nop; k++)
+            site[k] = q->letter[k] < 0 ? q->site[k] : at[q->letter[k]] + q->offset[k];
+        KL_TRY(tell(self, row, 1, q->nop, site, (const kl_siteop *const *)q->op, q->odd, err));
+        for (a = q->nletter - 1; a >= 0 && ++at[a] == q->length[a]; a--) at[a] = 0;
+    }
+out:
+    return st;
 }
 
 static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to, const char *arg, kl_err *err)
@@ -144,7 +224,7 @@ static int is_bonded(const kl_lattice *lat, int i)
 static kl_status check_path(const char *text, const kl_request *q, const kl_lattice *lat, kl_err *err)
 {
     int low = 0, high = lat->nsite - 1;
-    if (q->kind == KL_REQUEST_PRODUCT) {
+    if (q->kind == KL_REQUEST_PRODUCT && q->nletter == 0) {
         low = high = q->site[0];
         for (int k = 1; k < q->nop; k++) {
             low = q->site[k] < low ? q->site[k] : low;
@@ -198,7 +278,7 @@ static kl_status check_charges(const char *text, const kl_request *q, const kl_m
     sum[0] = kl_qn_zero();
     for (int k = 0; k < q->nop && n > 0; k++) {
         const kl_site_type *const here =
-            q->kind == KL_REQUEST_PRODUCT ? kl_model_type_at(m, lat, q->site[k]) : NULL;
+            q->kind == KL_REQUEST_PRODUCT && q->letter[k] < 0 ? kl_model_type_at(m, lat, q->site[k]) : NULL;
         int count = 0;
         for (int t = 0; t < m->ntype; t++)
             if (here == NULL || here == &m->type[t]) add_shifts(m, q->op[k], t, n, sum, &count, next);
@@ -322,7 +402,7 @@ static kl_status read_bonds(const char *text, const char *args, const kl_model *
             "--measure '%.200s': it changes the charge %s by %s, so that its value is 0 in every sector",
             text, charge, by));
     const double strings = (double)q->bondop[0]->nstring * (pairs ? q->bondop[1]->nstring : 1);
-    if (strings * q->nbond * (pairs ? q->nbond : 1) > (double)MOST_BONDS)
+    if (strings * q->nbond * (pairs ? q->nbond : 1) > MOST_PRODUCTS)
         KL_TRY(refuse(text, "these are more than two million products", err));
 out:
     return st;
@@ -397,7 +477,7 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
             break;
         }
         if (narg == KL_REQUEST_ARGS) KL_TRY(refuse(text, "a product has 32 operators at most", err));
-        if (kind == KL_REQUEST_PRODUCT) KL_TRY(read_site(text, arg, lat, &q->site[narg], err));
+        if (kind == KL_REQUEST_PRODUCT) KL_TRY(read_site(text, arg, lat, q, narg, err));
         if (kind == KL_REQUEST_STRING && narg == 1) KL_TRY(add_between(q, text, model, arg, err));
         else {
             KL_TRY(add_op(text, model, &q->op[q->nop], arg, err));
@@ -419,6 +499,7 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
     }
     if (q->between) KL_TRY(check_path(text, q, lat, err));
     KL_TRY(check_charges(text, q, model, lat, err));
+    KL_TRY(check_letters(text, q, err));
     if (kind == KL_REQUEST_STRUCTURE && lat->kind == KL_LATTICE_FILE)
         KL_TRY(refuse(text, "a lattice from a file has no grid of momenta", err));
 out:

@@ -11,6 +11,7 @@
 enum {
     KL_REQUEST_ARGS = 32,
     KL_REQUEST_TEXT = 400,
+    KL_REQUEST_LETTERS = 4, /* i, j, k, l */
 };
 
 /* ORDER REQUEST: kl_request_kinds[] */
@@ -50,10 +51,17 @@ typedef struct kl_request {
     kl_siteop *op[KL_REQUEST_ARGS];
     int nsite;                 /* of a density matrix */
     int site[KL_REQUEST_ARGS]; /* of a product, or a density matrix: the lattice's numbers */
+    /* of a product over letters, each of which is an index of the result, in the order in which they come: */
+    int nletter;
+    int letter[KL_REQUEST_ARGS]; /* of an operator, into the next two; -1: it stands on site[] */
+    int offset[KL_REQUEST_ARGS]; /* its site is the letter's value plus this, 0 or more */
+    char name[KL_REQUEST_LETTERS];
+    int length[KL_REQUEST_LETTERS]; /* a letter goes from 0 to length - 1: all its operators have sites */
+    int odd[KL_REQUEST_ARGS]; /* the operator is fermionic */
     kl_siteop *between;
     kl_bondop *bondop[2]; /* of bonds: X, and Y of a correlation */
     int nbond;
-    int (*bond)[2];       /* from and to */
+    int (*bond)[2]; /* from and to */
     char file[KL_REQUEST_TEXT];
 } kl_request;
 
@@ -62,6 +70,9 @@ typedef struct kl_request {
 kl_status kl_request_read(const char *text, const kl_model *model, const kl_lattice *lat, kl_request *q,
                           kl_err *err) KL_MUST_CHECK;
 void kl_request_clear(kl_request *q);
+
+/* Tells every product of a request over letters, in the order of its result, the last letter fastest. */
+kl_status kl_request_each(const kl_request *q, kl_bondop_fn *tell, void *self, kl_err *err) KL_MUST_CHECK;
 
 /* value[nbond] of energies(CLASS): from each[nterm], what every term of H comes to. */
 void kl_request_energies(const kl_request *q, const kl_terms *t, const kl_lattice *lat, const double *each,

@@ -35,9 +35,12 @@ do
             "corr(cdag_up,c_up)", "connected(n,n)", "corr(Sp,Sm)", "structure(Sz,Sz)",
             "string(Sz,expipi(2*Sz),Sz)", "string(cdag_up,expipi(n),c_up)",
             "product(cdag_up@3,cdag_dn@0,c_dn@4,c_up@1)", "product(Sz@4,Sz@1;expipi(n))",
-            "connected(n_up*n_dn,docc)", "populations" } },
+            "connected(n_up*n_dn,docc)", "populations", "product(cdag_up@i,cdag_dn@i,c_dn@j,c_up@j)",
+            "product(cdag_up@3,cdag_dn@0,c_dn@j,c_up@i)", "product(cdag_up@k,c_dn@l+1,cdag_dn@k+2,c_up@i)",
+            "product(cdag_up@i,c_up@j+1,Sz@2;expipi(n))" } },
         { "heisenberg --sites 5 -p S=1 --charge Sz=1 --order 3,1,2,0,4", { "string(Sz,expipi(Sz),Sz)",
-            "string(Sp,expipi(Sz),Sm)", "product(Sp@4,Sz@3,Sm@2;Sz*Sz)", "corr(Sp*Sp,Sm*Sm)" } },
+            "string(Sp,expipi(Sz),Sm)", "product(Sp@4,Sz@3,Sm@2;Sz*Sz)", "corr(Sp*Sp,Sm*Sm)",
+            "product(Sp@i,Sp@i+1,Sm@j,Sm@j+1)", "product((Sp+Sm)/2@i,Sz@j,(Sp+Sm)/2@k)" } },
         { "kondo --sites 4 -p J=1.3 --charge N=3 --charge Sz=1/2", { "n_up", "corr(cdag_dn,c_dn)" } },
         { "bose_hubbard --sites 6 -p U=3 --charge N=6", { "n", "corr(n,n)" } },
         { "tj --sites 8 --charge N_up=3 --charge N_dn=2", { "n_up", "corr(n_up,n_dn)" } },
@@ -80,7 +83,8 @@ do
 end
 
 for _, words in ipairs { "Szz", "corr(Sz)", "string(Sz,Sz)", "string(Sz,Sp,Sz)", "product(Sz)",
-    "product(Sz@8)", "product(Sz@0;Sz;Sz)", "Sp", "(Sp+Sm)/2", "corr(Sp,Sp)", "product(Sp@0,Sz@1)", "foo(Sz)",
+    "product(Sz@8)", "product(Sz@i+8)", "product(Sz@m)", "product(Sp@i,Sp@j)",
+    "product(Sz@0;Sz;Sz)", "Sp", "(Sp+Sm)/2", "corr(Sp,Sp)", "product(Sp@0,Sz@1)", "foo(Sz)",
     "overlap(no.h5)" } do
     local told = {}
     for k, command in ipairs { "ed", "dmrg" } do

@@ -72,8 +72,8 @@ local cases = {
     { line = "show a.h5", file = "a.h5", same = true },
     { line = "plot a.h5 -o a.svg", file = "a.svg", gnuplot = true },
     { line = "measure a.h5 --measure Sz", file = "a.h5", whole = true },
-    { line = "measure s.h5 --measure 'corr(Sp,Sm)' --measure 'product(Sz@0,Sz@2,Sp@0,Sm@3)'", file = "s.h5",
-        whole = true },
+    { line = "measure s.h5 --measure 'corr(Sp,Sm)' --measure 'product(Sz@0,Sz@2,Sp@0,Sm@3)' "
+        .. "--measure 'product(Sp@i,Sm@1,Sz@i)'", file = "s.h5", whole = true },
     { line = "dmrg heisenberg --sites 5 --charge Sz=1/2 --schedule 3:1e-4,3 -o b.h5", file = "b.h5",
         whole = true },
     { line = "ed heisenberg --sites 4 --charge Sz=0 -o c.h5", file = "c.h5", whole = true },

@@ -27,6 +27,7 @@ local asked = {
         "string(cdag_up,P,c_up)", "structure(Sz,Sz)", "product(cdag_up@0,c_up@2,Sz@4)",
         'corr("nn",cdag_up(i)*cdag_dn(j)-cdag_dn(i)*cdag_up(j),hc)', 'connected("nn",Sz(i)*Sz(j),n(i)*n(j))',
         "density(0,2)", "mutual",
+        "product(cdag_up@i,c_up@j+1,Sz@4)",
     },
     kondo = { "Sz_spin", "corr(Sz_electron,Sz_spin)", "populations" },
     heisenberg = { "Sz", "corr(Sp,Sm)", "string(Sz,expipi(Sz),Sz)" },

@@ -10,7 +10,9 @@
 #include "dmrg/dmrg.h"
 #include "dmrg/measure.h"
 #include "base/prof.h"
+#include "run/bondmeasure.h"
 #include "run/request.h"
+#include "run/requestread.h"
 
 enum { MAX_N = 16 };
 
@@ -184,6 +186,45 @@ static void check_products(const core_job *j, kl_measure *m, const oracle *o, co
 }
 
 /* Entropy of the first `cut` positions from the full vector. */
+static kl_status each_letter(const void *from, kl_bondop_fn *tell, void *self, kl_err *e)
+{
+    return kl_request_each(from, tell, self, e);
+}
+
+/* A_i B_j A_j+1 B_i over all i and j, and with a site that is told. */
+static void check_letters(const core_job *j, kl_measure *m, const oracle *o, const double *psi, const char *a,
+                          const char *b, double tol)
+{
+    const char *const form[] = {"product(%s@i,%s@j,%s@j+1,%s@i)", "product(%s@k,%s@1,%s@i+2,%s@k+1)"};
+    const char *const op[] = {a, b, a, b};
+    for (int f = 0; f < 2; f++) {
+        kl_request q;
+        char text[200];
+        double value[MAX_N * MAX_N];
+        const int rows = f == 0 ? o->n : o->n - 1, columns = f == 0 ? o->n - 1 : o->n - 2;
+        snprintf(text, sizeof text, form[f], a, b, a, b);
+        kl_test_case("%s %s", j->name, text);
+        if (kl_request_read(text, j->model, j->lat, &q, &err) != KL_OK) { /* it changes a charge */
+            const int site[4] = {0, 1, 2, 0};
+            expect_near(oracle_expect(o, psi, 4, site, op), 0, tol);
+            continue;
+        }
+        expect_eq(q.nletter, 2);
+        expect_eq(q.length[0], rows);
+        expect_eq(q.length[1], columns);
+        expect_ok(
+            kl_productmeasure(m, j->terms, j->lat, each_letter, &q, (int64_t)rows * columns, value, &err),
+            err);
+        for (int i = 0; i < rows; i++)
+            for (int k = 0; k < columns; k++) {
+                const int site[2][4] = {{i, k, k + 1, i}, {i, 1, k + 2, i + 1}};
+                kl_test_case("%s %s at %d, %d", j->name, text, i, k);
+                expect_near(value[i * columns + k], oracle_expect(o, psi, 4, site[f], op), tol);
+            }
+        kl_request_clear(&q);
+    }
+}
+
 static double full_entropy(const oracle *o, const double *psi, int cut)
 {
     int64_t right = 1;
@@ -393,6 +434,7 @@ static void test_against_full(void **state)
             check_local(&j, m[i], full.o, psi[i], 1e-12);
             for (int q = 0; q < 12 && c->pair[q]; q += 2) {
                 check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], NULL, 1e-12);
+                if (i == 2) check_letters(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], 1e-12);
                 if (c->between && i == 0)
                     check_pairs(&j, m[i], full.o, psi[i], c->pair[q], c->pair[q + 1], c->between, 1e-12);
                 if (c->between && i == 0)
@@ -749,6 +791,8 @@ static void refuse_requests(const core_job *j)
                  {"product(Sz@8)", "0 to 7"},
                  {"product(Sz@-9)", "0 to 7"},
                  {"product(Sz@x)", "'x'"},
+                 {"product(Sz@i+8)", "'i+8'"},
+                 {"product(Sp@i,Sz@j)", "charge Sz by 1"},
                  {"product(Sz@0;Sz;Sz)", "only one"},
                  {"product(Sz@0;Sp)", "conserve"},
                  {"string(Sz,Sm,Sz)", "conserve"},
