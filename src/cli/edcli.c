@@ -16,6 +16,8 @@
 #include "config.h"
 #include "lib/handles.h"
 #include "run/edrun.h"
+#include "run/edscan.h"
+#include "run/outputs.h"
 
 /* ---------------------------------------------------------------- progress */
 
@@ -224,56 +226,120 @@ out:
     return st;
 }
 
+/* A scan: its sectors, which of them H reflects into others, and what is found. */
+typedef struct scan {
+    kl_task *t;
+    int64_t n, *image;
+    kl_qn *sector;
+    int ndone, lowest;
+    kl_edreport_item *item; /* [n] */
+    char path[1024]; /* of what is done, beside the file of the result; "": none is kept */
+    kl_edscan kept;
+} scan;
+
+static kl_status open_scan(const kl_options *o, kl_task *t, scan *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char note[1200];
+    s->t = t;
+    KL_TRY(kl_task_sectors(t, &s->n, &s->sector, err));
+    KL_TRY(kl_alloc(&s->item, s->n, KL_MEM_MISC, err));
+    KL_TRY(kl_edrun_check_memory(t, s->n, s->sector, err));
+    KL_TRY(kl_alloc(&s->image, s->n, KL_MEM_MISC, err));
+    KL_TRY(kl_task_images(t, s->n, s->sector, s->image, err));
+    KL_TRY(announce(o, t, s->n, s->sector, s->image, err));
+    t->dmrg.target = t->target;
+    if (!kl_edrun_writes(o)) goto out;
+    KL_TRY(kl_series_name(o->output, "scan.part", s->path, err));
+    KL_TRY(kl_outputs_check_one(o, s->path, err));
+    KL_TRY(kl_edscan_read(t, s->path, s->n, s->sector, &s->kept, err));
+    snprintf(note, sizeof note, "%d of these sectors: taken from %.1000s", s->kept.n, s->path);
+    if (s->kept.n > 0 && kl_rankscli_tells()) kl_report_note(note);
+out:
+    return st;
+}
+
+static void close_scan(scan *s)
+{
+    for (int64_t i = 0; s->item != NULL && i < s->n; i++) kl_ed_result_clear(&s->item[i].found);
+    kl_free(&s->item);
+    kl_free(&s->image);
+    kl_free(&s->sector);
+    kl_edscan_clear(&s->kept);
+}
+
+/* The energies of sector i. *stopped 1: somebody asked to stop. */
+static kl_status scan_sector(scan *s, kl_edrun *x, int64_t i, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_edreport_item *const to = &s->item[i];
+    kl_qn_print(s->t->model, s->sector[i], to->label, sizeof(to->label));
+    if (i < s->kept.n) {
+        KL_TRY(kl_edscan_take(&s->kept, (int)i, &to->found, err));
+    } else {
+        if (s->image[i] >= 0) KL_TRY(copy_energies(&s->item[s->image[i]].found, &to->found, err));
+        else KL_TRY(kl_edrun_energies(x, s->sector[i], &to->found, err));
+        kl_free(&to->found.full); /* a scan tells the lowest */
+        to->found.nfull = 0;
+        *stopped = to->found.stop == KL_ED_INTERRUPTED;
+        if (*stopped) goto out;
+        if (s->path[0] != '\0') KL_TRY(kl_edscan_add(s->t, s->path, s->sector[i], &to->found, &s->kept, err));
+    }
+    if (to->found.energy[0] < s->item[s->lowest].found.energy[0]) s->lowest = (int)i;
+    s->ndone = (int)i + 1;
+out:
+    return st;
+}
+
+/* All that is asked for in the sector of the lowest. */
+static kl_status finish_scan(kl_options *o, const scan *s, watcher *w, const kl_watch *watch, int *stopped,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *const t = s->t;
+    kl_result *done = NULL;
+    const kl_edreport_scan told = {s->ndone, s->lowest, s->item};
+    t->scanning = 0; /* one sector from here on: so says its checkpoint */
+    t->target = t->dmrg.target = s->sector[s->lowest];
+    w->scan = &told;
+    if (s->path[0] != '\0') KL_TRY(kl_series_done(t, o->output, &done, err));
+    if (done != NULL && done->finished) kl_result_destroy(&done); /* measured anew, as it is asked for */
+    KL_TRY(run_whole(o, t, done, w, watch, stopped, err));
+    if (!*stopped && s->path[0] != '\0' && kl_ranks_first(t->ex)) unlink(s->path);
+out:
+    w->scan = NULL;
+    kl_result_destroy(&done);
+    return st;
+}
+
 /* The lowest energies of all; then all that was asked for in the sector of the lowest. */
 static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch *watch, int *stopped,
                           kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_qn *sector = NULL;
-    int64_t n = 0, *image = NULL;
-    kl_edreport_item *item = NULL;
+    scan s = {.t = t};
     kl_edrun x = {.t = t, .watch = watch};
-    int ndone = 0, lowest = 0;
     char title[512];
-    KL_TRY(kl_task_sectors(t, &n, &sector, err));
-    KL_TRY(kl_alloc(&item, n, KL_MEM_MISC, err));
-    KL_TRY(kl_edrun_check_memory(t, n, sector, err));
-    KL_TRY(kl_alloc(&image, n, KL_MEM_MISC, err));
-    KL_TRY(kl_task_images(t, n, sector, image, err));
-    KL_TRY(announce(o, t, n, sector, image, err));
-    for (int64_t i = 0; i < n && !*stopped; i++) {
-        kl_edreport_item *const to = &item[ndone];
-        if (image[i] >= 0) KL_TRY(copy_energies(&item[image[i]].found, &to->found, err));
-        else KL_TRY(kl_edrun_energies(&x, sector[i], &to->found, err));
-        kl_free(&to->found.full); /* a scan tells the lowest */
-        to->found.nfull = 0;
-        kl_qn_print(t->model, sector[i], to->label, sizeof(to->label));
-        *stopped = to->found.stop == KL_ED_INTERRUPTED;
-        if (*stopped) break;
-        if (to->found.energy[0] < item[lowest].found.energy[0]) lowest = ndone;
-        ndone++;
-        if (kl_rankscli_tells()) KL_TRY(write_table(o, ndone, item, err));
+    KL_TRY(open_scan(o, t, &s, err));
+    for (int64_t i = 0; i < s.n && !*stopped; i++) {
+        KL_TRY(scan_sector(&s, &x, i, stopped, err));
+        if (!*stopped && kl_rankscli_tells()) KL_TRY(write_table(o, s.ndone, s.item, err));
     }
     clear_line(w);
     snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name,
              *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
-    if (*stopped && kl_rankscli_tells()) kl_report_error("interrupted; the sectors told are done");
+    if (*stopped && kl_rankscli_tells())
+        kl_report_error(s.path[0] != '\0'
+                            ? "interrupted; the sectors told are done, and the same command goes on with the "
+                              "others"
+                            : "interrupted; the sectors told are done; with --output FILE the same command "
+                              "would go on with the others");
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
-    if (!(more && o->json)) kl_edreport_table(stdout, title, ndone, item, lowest, o->json);
-    if (more) {
-        t->scanning = 0; /* one sector from here on: so says its checkpoint */
-        const kl_edreport_scan scan = {ndone, lowest, item};
-        w->scan = &scan;
-        t->target = sector[lowest];
-        st = run_whole(o, t, NULL, w, watch, stopped, err);
-        w->scan = NULL;
-    }
+    if (!(more && o->json)) kl_edreport_table(stdout, title, s.ndone, s.item, s.lowest, o->json);
+    if (more) KL_TRY(finish_scan(o, &s, w, watch, stopped, err));
 out:
     clear_line(w);
-    for (int64_t i = 0; item != NULL && i < n; i++) kl_ed_result_clear(&item[i].found);
-    kl_free(&item);
-    kl_free(&image);
-    kl_free(&sector);
+    close_scan(&s);
     return st;
 }
 

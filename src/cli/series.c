@@ -110,8 +110,7 @@ static kl_status check_pattern(const series *s, const char *name, int64_t nvalue
 
 /* ---------------------------------------------------------------- one run */
 
-/* The run that a file holds, where it is this one, finished or not; else *done NULL. */
-static kl_status find_done(const kl_task *t, const char *path, kl_result **done, kl_err *err)
+kl_status kl_series_done(const kl_task *t, const char *path, kl_result **done, kl_err *err)
 {
     kl_status st = KL_OK;
     char *text = NULL;
@@ -230,7 +229,7 @@ static kl_status run_one(series *s, kl_task *t, const char *label, int first, kl
     kl_report_item row;
     t->dmrg.target = t->target;
     KL_TRY(take_path(s, t, label, err));
-    if (t->o->temperatures == NULL) KL_TRY(find_done(t, s->pattern ? s->o->output : NULL, &done, err));
+    if (t->o->temperatures == NULL) KL_TRY(kl_series_done(t, s->pattern ? s->o->output : NULL, &done, err));
     if (done != NULL && done->finished) {
         snprintf(note, sizeof note, "%s: taken from %.1000s, which holds this run", label, s->o->output);
         if (kl_rankscli_tells()) kl_report_note(note);

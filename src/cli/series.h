@@ -30,4 +30,8 @@ kl_status kl_series_run(kl_options *o, const kl_series_method *method, int *stop
    braces the label goes before .h5. EINPUT: a name that no label has. */
 kl_status kl_series_name(const char *pattern, const char *label, char out[1024], kl_err *err) KL_MUST_CHECK;
 
+/* The run that a file holds, where it is this one, finished or not; else *done NULL. t->dmrg.target: its
+   sector. */
+kl_status kl_series_done(const kl_task *t, const char *path, kl_result **done, kl_err *err) KL_MUST_CHECK;
+
 #endif

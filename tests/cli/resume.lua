@@ -371,4 +371,32 @@ do
     end
 end
 
+-- And a plain scan by ed: sectors that are done are read, and its last part, the run of the lowest, goes on.
+do
+    local line = "ed hubbard --sites 8 -p U=4 --charge scan --threads 1 --measure docc --json -o "
+    local _, out, err = run(line .. "e.h5")
+    local whole = json(out) or {}
+    local rows = whole.scan and whole.scan.runs or {}
+    ok(#rows == 81 and not slurp(at "e.scan.part.h5"), "a scan by ed leaves its result alone",
+        out:sub(1, 300), err)
+    local taken = 0
+    for round = 1, rounds(3) do
+        shell "rm -f f*.h5"
+        shell(("$K %s f.h5 & p=$!; while ! test -s f.scan.part.h5 && kill -0 $p; do sleep 0.02; done; "
+            .. "sleep %.3f; kill -%s $p; wait $p"):format(line, 0.2 * math.random(),
+            round % 2 == 0 and "INT" or "9"))
+        local _, text, why = run(line .. "f.h5")
+        local again = json(text) or {}
+        local others = again.scan and again.scan.runs or {}
+        local good = again.energy == whole.energy and not slurp(at "f.scan.part.h5")
+        for k, row in ipairs(rows) do
+            local other = others[k] or { energies = {} }
+            good = good and row.label == other.label and row.error_estimate == other.error_estimate
+            for n, e in ipairs(row.energies) do good = good and e == other.energies[n] end
+        end
+        taken = taken + (why:find "taken from f%.scan%.part%.h5" and 1 or 0)
+        ok(good, "a scan by ed that was killed goes on to the same bits", text:sub(1, 300), why)
+    end
+    ok(taken > 0, "from its file", taken)
+end
 kit.finish()
