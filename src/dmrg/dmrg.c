@@ -35,7 +35,11 @@ enum {
 #define WHOLE_BLOCK 256.0    /* and of a block for it */
 #define WHOLE_GAP 1e-7       /* of the unit: residual of its guard, whose energy is good to the square */
 #define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
-#define LOWER 1e-6 /* of the unit: by which a product has to lie lower for sweeps to begin with it */
+/* of the unit: by which a product has to lie lower for sweeps to begin with it */
+#define LOWER 1e-6
+/* of the unit: by which it may lie higher than a guard. A state as close to a product as that is one but for a
+   few sites, a wide domain wall, and guards met by chance are not its mirror image. */
+#define CLOSE 0.6
 
 typedef struct run {
     kl_engine *e;
@@ -414,9 +418,9 @@ static kl_status begin_lower(run *r, kl_err *err)
     const int saved = r->plan.m_start > 0, most = saved ? r->o->nstate + KL_NGUARD : from->nstate;
     KL_TRY(kl_products_find(from, most < KL_MAX_STATE ? most : KL_MAX_STATE, &low, err));
     for (int k = 0; k < low.n && k < from->nstate; k++) {
-        if (!(low.energy[k] + r->constant < row->energy[k] - LOWER * r->plan.unit.gap)) continue;
-        lower = 1;
-        wanted |= k < r->o->nstate;
+        const double above = (row->energy[k] - low.energy[k] - r->constant) / r->plan.unit.gap;
+        lower |= above > (k < r->o->nstate ? LOWER : -CLOSE);
+        wanted |= k < r->o->nstate && above > LOWER;
     }
     if (!lower) goto out;
     if (r->o->start && !wanted) put_first(&low, r->o->start, from->nsite, row->energy[0] - r->constant);

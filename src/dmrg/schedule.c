@@ -56,6 +56,7 @@ enum {
    bar */
 #define IGNORED 0.2
 #define PARTED 0.3 /* of its gap: what the energy is uncertain by when a guard may go */
+#define HOLDS 0.1 /* of its gap: what the kept state may lie too high by and not hold much of it */
 #define FALLING 0.7 /* of the gap one sweep before: a gap that falls so fast is not known yet */
 /* of the wanted accuracy: what the kept state may cost where the energy is exact */
 #define EXACT_KEPT 0.02
@@ -375,16 +376,20 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
 static double lacking(const kl_schedule *s, const kl_dmrg_row *b) { return sqrt(s->nsite * b->discarded); }
 
 /* What lies above the wanted states, guards that a run ends with included: one within the error bar may be
-   part of what is kept. */
+   part of what is kept, and so may one within the accuracy asked for where the kept state's own energy says
+   that it may hold a tenth of it. The bar then spans both. */
 static void look_at_next(const kl_schedule *s, const kl_dmrg_result *res, int held, kl_outlook *o)
 {
+    const double bar = o->bar;
     o->next = o->gap;
     o->mixed = o->unresolved;
     for (int i = 0; i < KL_NGUARD && i < held - s->opts->nstate; i++) {
         const kl_dmrg_row *const row = gap_row(res, i);
         const double g = row ? fmax(row->gap[i], 0) : INFINITY;
-        if (g <= o->bar) o->mixed = fmax(o->mixed, fmax(g, rounding_of(s)));
-        else o->next = fmin(o->next, g);
+        if (g <= bar || (g <= o->wanted && o->kept + bar > HOLDS * g)) {
+            o->mixed = fmax(o->mixed, fmax(g, rounding_of(s)));
+            o->bar = fmax(o->bar, g);
+        } else o->next = fmin(o->next, g);
     }
 }
 

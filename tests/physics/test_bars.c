@@ -179,6 +179,32 @@ static void test_domain_wall(void **state)
     core_no_memory();
 }
 
+/* Next to Delta = 1 walls are wide, products lie high above them, and guards may lie below these without
+   being the mirror image. Energies by `kronlat ed`, both states within 1e-12. */
+static void test_wide_wall(void **state)
+{
+    static const struct {
+        const char *charge;
+        double energy;
+    } list[] = {{"Sz=0", -4.996000313834211}, {"Sz=3", -4.996795154766631}};
+    (void)state;
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:20", NULL, "J=-1 Delta=1.1");
+    for (int k = 0; k < 2; k++)
+        for (uint64_t seed = 1; seed <= (uint64_t)kl_test_rounds(8); seed++) {
+            core_run r = core_auto(1e-8, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
+            r.opts.seed = seed;
+            core_go(&j, &r);
+            kl_test_case("wide wall, %s, seed %d", list[k].charge, (int)seed);
+            expect_true(fabs(r.res.energy[0] - list[k].energy) <= r.res.error_estimate + 1e-12);
+            expect_true(r.res.stop == KL_STOP_CONVERGED && r.res.error_estimate < 5e-8);
+            expect_true(r.res.unresolved > 0 && r.res.unresolved <= r.res.error_estimate);
+            core_drop(&r);
+        }
+    core_close(&j);
+    core_no_memory();
+}
+
 static void count(void *self) { ++*(int *)self; }
 
 /* Starts that the caller chose, as products and as saved states: with walls too many they are traps and given
@@ -242,6 +268,7 @@ int main(void)
         cmocka_unit_test(test_schedule_of_ones_own),
         cmocka_unit_test(test_from_a_mixture),
         cmocka_unit_test(test_domain_wall),
+        cmocka_unit_test(test_wide_wall),
         cmocka_unit_test(test_from_a_trap),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
