@@ -70,6 +70,7 @@ static inline vec mul(vec a, vec b) { return a * b; }
 
 #define V 3        /* vectors in a tile's column */
 #define MR (V * W) /* rows of a full tile */
+#define BC 16384   /* numbers of B that are read by one panel of A after the other: 128 KiB */
 #define KC 256     /* depth of a packed panel of a transposed A: MR x KC stays in L1/L2 */
 
 /* One tile: nv vectors (the last one masked) x nr columns, nv and nr constants after inlining. b(p, j) at
@@ -140,6 +141,64 @@ static tile_fn *const tile_of[V][NR] = {
 };
 /* clang-format on */
 
+/* Eight rows of A, or four, at columns p and on, become columns of a panel. */
+#if defined(KL_ISA_avx512)
+static inline void turn(const double *a, const ptrdiff_t lda, double *panel)
+{
+    vec r[8], t[8], u[8];
+    UNROLL
+    for (int i = 0; i < 8; i++) r[i] = load(a + i * lda);
+    UNROLL
+    for (int i = 0; i < 8; i += 2) {
+        t[i] = _mm512_unpacklo_pd(r[i], r[i + 1]);
+        t[i + 1] = _mm512_unpackhi_pd(r[i], r[i + 1]);
+    }
+    UNROLL
+    for (int i = 0; i < 2; i++) {
+        u[i] = _mm512_shuffle_f64x2(t[i], t[i + 2], 0x88);
+        u[i + 2] = _mm512_shuffle_f64x2(t[i], t[i + 2], 0xdd);
+        u[i + 4] = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0x88);
+        u[i + 6] = _mm512_shuffle_f64x2(t[i + 4], t[i + 6], 0xdd);
+    }
+    UNROLL
+    for (int i = 0; i < 4; i++) {
+        store(panel + i * MR, _mm512_shuffle_f64x2(u[i], u[i + 4], 0x88));
+        store(panel + (i + 4) * MR, _mm512_shuffle_f64x2(u[i], u[i + 4], 0xdd));
+    }
+}
+#elif defined(KL_ISA_avx2)
+static inline void turn(const double *a, const ptrdiff_t lda, double *panel)
+{
+    const vec r0 = load(a), r1 = load(a + lda), r2 = load(a + 2 * lda), r3 = load(a + 3 * lda);
+    const vec t0 = _mm256_unpacklo_pd(r0, r1), t1 = _mm256_unpackhi_pd(r0, r1);
+    const vec t2 = _mm256_unpacklo_pd(r2, r3), t3 = _mm256_unpackhi_pd(r2, r3);
+    store(panel, _mm256_permute2f128_pd(t0, t2, 0x20));
+    store(panel + MR, _mm256_permute2f128_pd(t1, t3, 0x20));
+    store(panel + 2 * MR, _mm256_permute2f128_pd(t0, t2, 0x31));
+    store(panel + 3 * MR, _mm256_permute2f128_pd(t1, t3, 0x31));
+}
+#else
+static inline void turn(const double *a, const ptrdiff_t lda, double *panel)
+{
+    for (int i = 0; i < W; i++)
+        for (int j = 0; j < W; j++) panel[j * MR + i] = a[i * lda + j];
+}
+#endif
+
+/* Rows of A, depth numbers of each, as the columns of a panel. */
+static void pack(int rows, int depth, const double *a, ptrdiff_t lda, double *panel)
+{
+    int r = 0;
+    for (; r + W <= rows; r += W) {
+        int p = 0;
+        for (; p + W <= depth; p += W) turn(a + r * lda + p, lda, panel + p * MR + r);
+        for (; p < depth; p++)
+            for (int i = r; i < r + W; i++) panel[p * MR + i] = a[i * lda + p];
+    }
+    for (; r < rows; r++)
+        for (int p = 0; p < depth; p++) panel[p * MR + r] = a[r * lda + p];
+}
+
 void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
                              const double *b, int ldb, double beta, double *c, int ldc)
 {
@@ -156,6 +215,14 @@ void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, 
         tile_of[nv - 1][n - 1](k, alpha, a, lda, b, sp, sj, read_first, c, ldc, mask_of(m - (nv - 1) * W));
         return;
     }
+    /* Every panel of A reads all of B, which some columns at a time stay in the cache for. */
+    const int wide = k > 0 ? BC / (k < KC ? k : KC) / NR * NR : n;
+    if (m > MR && n > wide) {
+        for (int j = 0; j < n; j += wide)
+            PASTE(kl_gemm_, KL_ISA)(ta, tb, m, n - j < wide ? n - j : wide, k, alpha, a, lda, b + j * sj, ldb,
+                                    read_first, c + (ptrdiff_t)j * ldc, ldc);
+        return;
+    }
     /* Tiles of even size: 4 vectors go as 2 + 2, 9 columns as 5 + 4. */
     const int nvec = (m + W - 1) / W, nti = (nvec + V - 1) / V, ntj = (n + NR - 1) / NR;
     const int vec_each = nvec / nti, vec_more = nvec % nti, col_each = n / ntj, col_more = n % ntj;
@@ -170,10 +237,7 @@ void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, 
             const double *ap = a + i0;
             ptrdiff_t ld = lda;
             if (ta) {
-                for (int r = 0; r < rows; r++) {
-                    const double *src = a + p0 + (ptrdiff_t)(i0 + r) * lda;
-                    for (int p = 0; p < kp; p++) panel[p * MR + r] = src[p];
-                }
+                pack(rows, kp, a + p0 + (ptrdiff_t)i0 * lda, lda, panel);
                 ap = panel;
                 ld = MR;
             }

@@ -23,6 +23,7 @@
 #include "base/blas.h"
 #include "config.h"
 #include "dmrg/engine.h"
+#include "dmrg/opdense.h"
 #include "base/gemm.h"
 #include "exec/joined.h"
 #include "base/mem.h"

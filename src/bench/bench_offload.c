@@ -10,6 +10,7 @@
 #include "bench/bench_offload.h"
 #include "bench/bench_lines.h"
 #include "dmrg/engine.h"
+#include "dmrg/opdense.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "cli/commandline.h"

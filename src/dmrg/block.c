@@ -136,7 +136,6 @@ typedef struct making {
     const int *odd; /* of the states of the site, or of the sectors of the left block */
     int64_t *first; /* as in kl_bigop, but from the operator's first part on */
     made *op; /* [nop] */
-    int whole; /* all parts of a sector become one matrix; 0: those that fall on one */
 } making;
 
 static void clear_room(made *own)
@@ -211,13 +210,13 @@ static kl_rec sum_record(const kl_bigop *g, const kl_part *p, int64_t to, int ld
 }
 
 /* The parts of one operator and sector that are added to each matrix, in their order: for list p the parts
-   head[p], next[head[p]] and so on to -1. whole: all fall on one. Returns the number of lists. */
-static int gather(int whole, int64_t n, const kl_part *part, int64_t *head, int64_t *tail, int64_t *next)
+   head[p], next[head[p]] and so on to -1. Returns the number of lists. */
+static int gather(int64_t n, const kl_part *part, int64_t *head, int64_t *tail, int64_t *next)
 {
     int nlist = 0;
     for (int64_t i = 0; i < n; i++) {
         int p = 0;
-        while (p < nlist && !whole && !same_place(&part[head[p]], &part[i])) p++;
+        while (p < nlist && !same_place(&part[head[p]], &part[i])) p++;
         next[i] = -1;
         if (p == nlist) head[nlist++] = i;
         else next[tail[p]] = i;
@@ -231,8 +230,7 @@ static kl_status add_sums(const making *x, int b, int c, int64_t n, const kl_par
 {
     kl_status st = KL_OK;
     const kl_bigop *const g = x->g;
-    const kl_basis *const basis = &g->enlarged->basis;
-    const int64_t at = (int64_t)b * basis->nsec + c;
+    const int64_t at = (int64_t)b * g->enlarged->basis.nsec + c;
     const int identity = kl_bigop_identity(g, b);
     made *const own = &x->op[b];
     x->first[at] = own->all.n;
@@ -241,30 +239,26 @@ static kl_status add_sums(const making *x, int b, int c, int64_t n, const kl_par
         own->nlist = 6 * n;
     }
     int64_t *const head = own->list, *const tail = head + n, *const next = tail + n;
-    const int nplace = gather(x->whole, n, part, head, tail, next);
+    const int nplace = gather(n, part, head, tail, next);
     for (int p = 0; p < nplace; p++) {
         const kl_part *const one = &part[head[p]];
         const int alone = head[p] == tail[p];
         /* stays as it is; the identity is never multiplied */
-        if (identity || (!x->whole && alone)) {
-            const kl_part all = {.nrow = basis->dim[c], .ncol = basis->dim[c], .off = -1, .coef = 1};
-            KL_TRY(push_part(&own->all, x->whole ? all : *one, err));
+        if (identity || alone) {
+            KL_TRY(push_part(&own->all, *one, err));
             continue;
         }
-        const int rows = x->whole ? basis->dim[g->dst[at]] : one->nrow,
-                  cols = x->whole ? basis->dim[c] : one->ncol;
+        const int rows = one->nrow, cols = one->ncol;
         KL_TRY(kl_batch_open_group(&own->batch, own->npack, (int64_t)rows * cols, err));
         for (int64_t j = head[p]; j >= 0; j = next[j]) {
-            const kl_part *const q = &part[j];
             KL_TRY(kl_batch_reserve(&own->batch, 1, err));
-            *kl_batch_push(&own->batch) =
-                sum_record(g, q, own->npack + (x->whole ? q->row + (int64_t)q->col * rows : 0), rows);
+            *kl_batch_push(&own->batch) = sum_record(g, &part[j], own->npack, rows);
         }
         kl_batch_close_group(&own->batch, 0);
         KL_TRY(push_part(&own->all,
-                         (kl_part){.row = x->whole ? 0 : one->row,
+                         (kl_part){.row = one->row,
                                    .nrow = rows,
-                                   .col = x->whole ? 0 : one->col,
+                                   .col = one->col,
                                    .ncol = cols,
                                    .ld = rows,
                                    .packed = OWN_PACK,
@@ -369,20 +363,6 @@ out:
     return st;
 }
 
-static void whole_task(void *self, int64_t b, int thread)
-{
-    const making *const x = self;
-    const kl_bigop *const g = x->g;
-    const int n = g->enlarged->basis.nsec;
-    made *const own = &x->op[b];
-    (void)thread;
-    for (int c = 0; c < n && own->st == KL_OK; c++) {
-        const int64_t from = g->first[b * n + c], to = g->first[b * n + c + 1];
-        own->st = add_sums(x, (int)b, c, to - from, g->part + from, &own->err);
-    }
-    clear_room(own);
-}
-
 /* The part of operator b from sector c that a growth record makes by an element of its site operator. */
 static kl_status make_part(const making *x, int b, int c, const kl_sum_rest *rest, kl_err *err)
 {
@@ -479,24 +459,6 @@ int kl_bigop_identity(const kl_bigop *g, int op)
     return g->block->side == KL_LEFT ? o->left_identity : o->right_identity;
 }
 
-int64_t kl_bigop_dense_doubles(const kl_bigop *g)
-{
-    const kl_basis *const basis = &g->enlarged->basis;
-    int64_t sum = 0;
-    for (int b = 0; b < g->nop; b++)
-        for (int c = 0; c < basis->nsec && !kl_bigop_identity(g, b); c++) {
-            const int64_t at = (int64_t)b * basis->nsec + c;
-            if (g->first[at + 1] > g->first[at]) sum += kl_block_room(basis->dim[g->dst[at]], basis->dim[c]);
-        }
-    return sum;
-}
-
-kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err)
-{
-    making x = {.g = g, .whole = 1};
-    return make_parts(&x, whole_task, err);
-}
-
 void kl_bigop_bases(const kl_bigop *g, kl_batch *b)
 {
     b->base[g->block->side == KL_LEFT ? KL_AT_LEFT : KL_AT_RIGHT] = g->block->data;
@@ -512,5 +474,7 @@ void kl_bigop_destroy(kl_bigop **pg)
     kl_free(&g->src);
     kl_free(&g->first);
     kl_free(&g->part);
+    kl_kinds_clear(&g->kinds);
+    kl_free(&g->stack);
     kl_free(pg);
 }

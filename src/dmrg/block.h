@@ -4,7 +4,7 @@
 #ifndef KL_BLOCK_H
 #define KL_BLOCK_H
 #include "exec/exec.h"
-#include "dmrg/mpo.h"
+#include "dmrg/opsums.h"
 #include "record/record.h"
 #include "model/sector.h"
 
@@ -76,15 +76,14 @@ typedef struct kl_bigop {
     int64_t npart, cap_part;
     kl_part *part;
     int64_t list_bytes; /* that making its sums took for a while */
+    /* where operators are multiplied out: their kinds, and where those stand stacked; see opdense.h */
+    kl_kinds kinds;
+    int64_t *stack; /* [kinds.n * nsec]; NULL: they are not multiplied out */
 } kl_bigop;
 
 /* pos: position of the site. */
 kl_status kl_bigop_create(const kl_block *block, const kl_enlarged *e, int pos, kl_bigop **out,
                           kl_err *err) KL_MUST_CHECK;
-/* LR strategy: multiplies the factors out, one dense matrix per operator and source sector. */
-kl_status kl_bigop_make_dense(kl_bigop *g, kl_err *err) KL_MUST_CHECK;
-/* Doubles that the pack has then. */
-int64_t kl_bigop_dense_doubles(const kl_bigop *g);
 void kl_bigop_destroy(kl_bigop **g);
 /* Where the matrix of a part lies, for a record; and the addresses of these matrices, for a batch. */
 static inline kl_at kl_bigop_at(const kl_bigop *g, const kl_part *p)

@@ -8,6 +8,7 @@
 #include "base/random.h"
 #include "record/reclist.h"
 #include "dmrg/onesite.h"
+#include "dmrg/opdense.h"
 #include "dmrg/renorm.h"
 #include "dmrg/wave.h"
 #include <math.h>
@@ -396,15 +397,18 @@ static kl_status operators_of_product(kl_engine *e, kl_bigop *dense[2], const kl
     of[0] = e->row_op, of[1] = e->col_op;
     if (e->strategy != KL_STRATEGY_LR) goto out;
     const int sited[2] = {!(e->one && e->one->side == KL_LEFT), !(e->one && e->one->side == KL_RIGHT)};
-    for (int i = 0; i < 2; i++) doubles += sited[i] ? kl_bigop_dense_doubles(of[i]) : 0;
+    for (int i = 0; i < 2; i++) {
+        int64_t one = 0;
+        if (sited[i]) KL_TRY(kl_bigop_dense_doubles(of[i], &one, err));
+        doubles += one;
+    }
     if (kl_ranks_any(e->ex, !kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate))) {
         e->nlr_too_large++;
         goto out;
     }
     for (int i = 0; i < 2; i++) {
         if (!sited[i]) continue;
-        KL_TRY(kl_bigop_create(of[i]->block, of[i]->enlarged, e->centre + i, &dense[i], err));
-        KL_TRY(kl_bigop_make_dense(dense[i], err));
+        KL_TRY(kl_bigop_dense(of[i], &dense[i], err));
         of[i] = dense[i];
     }
 out:
@@ -516,7 +520,7 @@ static void count_memory(kl_engine *e, const kl_bigop *const of[2], kl_bigop *co
     double work = 0;
     int64_t operators = 0;
     for (int i = 0; i < 2; i++)
-        operators += dense[i] ? kl_bigop_dense_doubles(of[i]) : of[i]->block->ndata + of[i]->npack;
+        operators += dense[i] ? dense[i]->npack : of[i]->block->ndata + of[i]->npack;
     for (int i = 0; i < b->ngroup; i++) work += (double)b->group[i].nwork;
     ex->vt.batch_explain(ex, b, &plan);
     e->list = (kl_list_cost){.operator_bytes = 8 * operators,

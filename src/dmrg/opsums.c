@@ -23,6 +23,15 @@ static int by_kind(const kl_cut_op *a, const kl_cut_op *b)
     return kl_qn_cmp(a->shift, b->shift);
 }
 
+typedef int compare_fn(const kl_cut_op *a, const kl_cut_op *b);
+
+/* Those that are their own adjoint come last. */
+static int by_kind_and_self(const kl_cut_op *a, const kl_cut_op *b)
+{
+    const int order = by_kind(a, b);
+    return order != 0 ? order : (a->self != 0) - (b->self != 0);
+}
+
 static int by_kind_and_number(const void *pa, const void *pb)
 {
     const named *const a = pa, *const b = pb;
@@ -30,24 +39,61 @@ static int by_kind_and_number(const void *pa, const void *pb)
     return order != 0 ? order : a->number < b->number ? -1 : a->number > b->number;
 }
 
+static int by_self_and_number(const void *pa, const void *pb)
+{
+    const named *const a = pa, *const b = pb;
+    const int order = by_kind_and_self(a->op, b->op);
+    return order != 0 ? order : a->number < b->number ? -1 : a->number > b->number;
+}
+
+/* The kinds of list[n], sorted, of which `same` says which are one. */
+static kl_status list_kinds(const named *list, int n, compare_fn *same, kl_kinds *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_alloc(&out->order, n, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&out->first, (int64_t)n + 1, KL_MEM_RECORD, err));
+    out->nop = n;
+    for (int i = 0; i < n; i++) {
+        if (i == 0 || same(list[i - 1].op, list[i].op) != 0) out->first[out->n++] = i;
+        out->order[i] = list[i].number;
+    }
+    out->first[out->n] = n;
+out:
+    return st;
+}
+
 kl_status kl_kinds_create(const kl_mpo *m, int left, int cut, kl_kinds *out, kl_err *err)
 {
     kl_status st = KL_OK;
     named *list = NULL;
+    int n = 0;
     *out = (kl_kinds){0};
     KL_TRY(kl_alloc(&list, m->nop[cut], KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&out->order, m->nop[cut], KL_MEM_RECORD, err));
-    KL_TRY(kl_alloc(&out->first, (int64_t)m->nop[cut] + 1, KL_MEM_RECORD, err));
     for (int b = 0; b < m->nop[cut]; b++) {
         const kl_cut_op *const o = &m->op[cut][b];
-        if (!(left ? o->left_identity : o->right_identity)) list[out->nop++] = (named){o, b};
+        if (!(left ? o->left_identity : o->right_identity)) list[n++] = (named){o, b};
     }
-    qsort(list, (size_t)out->nop, sizeof *list, by_kind_and_number);
-    for (int i = 0; i < out->nop; i++) {
-        if (i == 0 || by_kind(list[i - 1].op, list[i].op) != 0) out->first[out->n++] = i;
-        out->order[i] = list[i].number;
+    qsort(list, (size_t)n, sizeof *list, by_kind_and_number);
+    KL_TRY(list_kinds(list, n, by_kind, out, err));
+out:
+    kl_free(&list);
+    if (st != KL_OK) kl_kinds_clear(out);
+    return st;
+}
+
+kl_status kl_kinds_create_both(const kl_mpo *m, int cut, kl_kinds *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    named *list = NULL;
+    int n = 0;
+    *out = (kl_kinds){0};
+    KL_TRY(kl_alloc(&list, m->nop[cut], KL_MEM_RECORD, err));
+    for (int b = 0; b < m->nop[cut]; b++) {
+        const kl_cut_op *const o = &m->op[cut][b];
+        if (!o->left_identity && !o->right_identity) list[n++] = (named){o, b};
     }
-    out->first[out->n] = out->nop;
+    qsort(list, (size_t)n, sizeof *list, by_self_and_number);
+    KL_TRY(list_kinds(list, n, by_kind_and_self, out, err));
 out:
     kl_free(&list);
     if (st != KL_OK) kl_kinds_clear(out);

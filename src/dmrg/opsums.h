@@ -16,6 +16,8 @@ typedef struct kl_kinds {
 
 /* left: of the side that the cut's operators act on. */
 kl_status kl_kinds_create(const kl_mpo *m, int left, int cut, kl_kinds *out, kl_err *err) KL_MUST_CHECK;
+/* Of those that hold numbers on both sides; such as are their own adjoint are kinds of their own. */
+kl_status kl_kinds_create_both(const kl_mpo *m, int cut, kl_kinds *out, kl_err *err) KL_MUST_CHECK;
 void kl_kinds_clear(kl_kinds *k);
 
 /* Operators of one kind, as they are or transposed, by site operators of one parity and rank. */

@@ -4,6 +4,7 @@
 #include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include "dmrg/onesite.h"
+#include "dmrg/opdense.h"
 #include "base/gemm.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -334,7 +335,10 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     else KL_TRY(kl_bigop_create(right, mid->col, c + 1, &mid->r, err));
     mid->list_seconds = kl_prof_seconds() - begun;
     KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &mid->lay, err));
-    plan->dense_doubles = kl_bigop_dense_doubles(mid->l) + (one ? 0 : kl_bigop_dense_doubles(mid->r));
+    int64_t dense[2] = {0, 0};
+    KL_TRY(kl_bigop_dense_doubles(mid->l, &dense[0], err));
+    if (!one) KL_TRY(kl_bigop_dense_doubles(mid->r, &dense[1], err));
+    plan->dense_doubles = dense[0] + dense[1];
     plan->lr_too_large = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
     if (lr && !plan->lr_too_large) {
         KL_TRY(kl_bigop_make_dense(mid->l, err));

@@ -3,6 +3,7 @@
 #include "dmrg/superblock.h"
 #include "base/mem.h"
 #include "dmrg/channel.h"
+#include "dmrg/opdense.h"
 #include "phase.h"
 #include <string.h>
 
@@ -185,41 +186,182 @@ out:
     return st;
 }
 
+/* Both sides' operators of one kind between two pairs of sectors: y = sum of L x R^T over the kind, or, adjoint,
+   of L^T x R. As stacked, L has nl x many rows and ml columns, operators below each other, R likewise. */
+typedef struct stacks_of {
+    int many, adjoint;
+    int64_t l, r;          /* where they begin in their packs */
+    int nl, ml, nr, mr;
+    int64_t x, y;
+    double alpha;
+} stacks_of;
+
+/* Products over many operators are as deep as these have states together. In pieces of this depth their operands
+   stay in a processor's cache, and threads can share the columns of the result. */
+enum { DEPTH = 256 };
+
+static void push_deep(kl_batch *b, kl_rec r)
+{
+    const int all = r.k, pieces = (all + DEPTH - 1) / DEPTH;
+    for (int i = 0; i < pieces; i++) {
+        const int from = (int)((int64_t)all * i / pieces), to = (int)((int64_t)all * (i + 1) / pieces);
+        kl_rec *const p = kl_batch_push(b);
+        *p = r;
+        p->k = to - from;
+        p->a += r.ta ? from : (int64_t)from * r.lda;
+        p->b += r.tb ? (int64_t)from * r.ldb : from;
+    }
+}
+
+/* Two products for all operators of a kind: one makes L x, or x R, of all of them, the other adds up. A stack
+   read as it stands has operators below each other; read with the rows of one operator as its leading
+   dimension, the same numbers are operators and columns side by side. Either order of the factors is
+   possible: the one of fewer flops. */
+static kl_status stacked(kl_batch *b, const stacks_of *t, int64_t *nwork, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = t->many, rows = t->adjoint ? t->nl : t->ml, cols = t->adjoint ? t->nr : t->mr,
+              to_rows = t->adjoint ? t->ml : t->nl, to_cols = t->adjoint ? t->mr : t->nr;
+    const double left = (double)to_rows * cols * (rows + to_cols),
+                 right = (double)rows * to_cols * (cols + to_rows);
+    const int left_first = left < right;
+    const int64_t size = (int64_t)n * (left_first ? (int64_t)to_rows * cols : (int64_t)rows * to_cols);
+    kl_rec one = {.kind = KL_REC_GEMM, .at_c = KL_AT_WORK, .alpha = t->alpha},
+           two = {.kind = KL_REC_GEMM,
+                  .beta = 1,
+                  .at_c = KL_AT_Y,
+                  .m = to_rows,
+                  .n = to_cols,
+                  .ldc = to_rows,
+                  .c = t->y,
+                  .alpha = 1};
+    if (left_first && !t->adjoint) { /* (operators, to_rows) x cols */
+        one.at_a = KL_AT_LEFT_PACK, one.a = t->l, one.lda = n * t->nl, one.m = n * t->nl;
+        one.at_b = KL_AT_X, one.b = t->x, one.ldb = rows, one.n = cols, one.k = rows;
+        two.at_a = KL_AT_WORK, two.lda = to_rows, two.k = n * cols;
+        two.at_b = KL_AT_RIGHT_PACK, two.b = t->r, two.ldb = t->nr, two.tb = 1;
+    } else if (left_first) { /* cols x (operators, to_rows) */
+        one.at_a = KL_AT_X, one.a = t->x, one.lda = rows, one.ta = 1, one.m = cols;
+        one.at_b = KL_AT_LEFT_PACK, one.b = t->l, one.ldb = t->nl, one.n = n * to_rows, one.k = rows;
+        two.at_a = KL_AT_WORK, two.lda = n * cols, two.ta = 1, two.k = n * cols;
+        two.at_b = KL_AT_RIGHT_PACK, two.b = t->r, two.ldb = n * t->nr;
+    } else if (!t->adjoint) { /* (operators, to_cols) x rows */
+        one.at_a = KL_AT_RIGHT_PACK, one.a = t->r, one.lda = n * t->nr, one.m = n * t->nr;
+        one.at_b = KL_AT_X, one.b = t->x, one.ldb = rows, one.tb = 1, one.n = rows, one.k = cols;
+        two.at_a = KL_AT_LEFT_PACK, two.a = t->l, two.lda = t->nl, two.k = n * rows;
+        two.at_b = KL_AT_WORK, two.ldb = to_cols, two.tb = 1;
+    } else { /* rows x (operators, to_cols) */
+        one.at_a = KL_AT_X, one.a = t->x, one.lda = rows, one.m = rows;
+        one.at_b = KL_AT_RIGHT_PACK, one.b = t->r, one.ldb = t->nr, one.n = n * to_cols, one.k = cols;
+        two.at_a = KL_AT_LEFT_PACK, two.a = t->l, two.lda = n * t->nl, two.ta = 1, two.k = n * rows;
+        two.at_b = KL_AT_WORK, two.ldb = n * rows;
+    }
+    one.ldc = one.m;
+    KL_TRY(kl_batch_reserve(b, 2 + two.k / DEPTH + 1, err));
+    *kl_batch_push(b) = one;
+    push_deep(b, two);
+    if (size > *nwork) *nwork = size;
+out:
+    return st;
+}
+
+/* An operator of the cut that leads from some pair of sectors to pair (io, jo), or its adjoint does. */
+typedef struct lead {
+    int i, j; /* from */
+    double alpha;
+} lead;
+
+/* 0: it does not. */
+static int leads(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, int op, int adjoint, int io,
+                 lead *out)
+{
+    const kl_mpo *const m = left->block->mpo;
+    const kl_basis *const row = &left->enlarged->basis;
+    const int nl = row->nsec, nr = right->enlarged->basis.nsec, jo = lay->pair[io];
+    const kl_cut_op *const o = &m->op[left->cut][op];
+    const int odd[2] = {o->odd, o->odd};
+    const int i = adjoint ? left->dst[op * nl + io] : left->src[op * nl + io];
+    const int j = adjoint ? right->dst[op * nr + jo] : right->src[op * nr + jo];
+    if (i < 0 || j < 0 || lay->pair[i] != j) return 0;
+    const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) *
+                     (adjoint ? kl_phase_adjoint(2, odd) : 1);
+    const int from = adjoint ? io : i, to = adjoint ? i : io;
+    *out = (lead){i, j, sign * kl_channel_scalar(m, o, from, to, row)};
+    return 1;
+}
+
+/* What all operators of one kind add to pair (io, jo). */
+static kl_status add_kind(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, int kind, int io,
+                          kl_batch *batch, int64_t *nwork, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_basis *const row = &left->enlarged->basis, *const col = &right->enlarged->basis;
+    const int op = left->kinds.order[left->kinds.first[kind]], jo = lay->pair[io],
+              self = left->block->mpo->op[left->cut][op].self;
+    lead from;
+    for (int adjoint = 0; adjoint <= (self ? 0 : 1); adjoint++) {
+        if (!leads(left, right, lay, op, adjoint, io, &from)) continue;
+        const stacks_of t = {.many = left->kinds.first[kind + 1] - left->kinds.first[kind],
+                             .adjoint = adjoint,
+                             .l = kl_bigop_stack(left, kind, adjoint ? io : from.i),
+                             .r = kl_bigop_stack(right, kind, adjoint ? jo : from.j),
+                             .nl = row->dim[adjoint ? from.i : io],
+                             .ml = row->dim[adjoint ? io : from.i],
+                             .nr = col->dim[adjoint ? from.j : jo],
+                             .mr = col->dim[adjoint ? jo : from.j],
+                             .x = lay->off[from.i],
+                             .y = lay->off[io],
+                             .alpha = from.alpha};
+        if (t.l >= 0 && t.r >= 0 && t.alpha != 0) KL_TRY(stacked(batch, &t, nwork, err));
+    }
+out:
+    return st;
+}
+
+/* What one operator adds to pair (io, jo). */
+static kl_status add_operator(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, int op, int io,
+                              kl_batch *batch, int64_t *nwork, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_basis *const row = &left->enlarged->basis, *const col = &right->enlarged->basis;
+    const kl_cut_op *const o = &left->block->mpo->op[left->cut][op];
+    const int jo = lay->pair[io];
+    lead from;
+    for (int adjoint = 0; adjoint <= (o->self ? 0 : 1); adjoint++) {
+        if (!leads(left, right, lay, op, adjoint, io, &from)) continue;
+        const product_of t = {.l = view_of(left, op, adjoint ? io : from.i, adjoint),
+                              .r = view_of(right, op, adjoint ? jo : from.j, adjoint),
+                              .l_identity = o->left_identity,
+                              .r_identity = o->right_identity,
+                              .alpha = from.alpha,
+                              .x = lay->off[from.i],
+                              .y = lay->off[io],
+                              .ldx = row->dim[from.i],
+                              .ldy = row->dim[io],
+                              .nx = col->dim[from.j]};
+        KL_TRY(product(batch, &t, nwork, err));
+    }
+out:
+    return st;
+}
+
 kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay,
                                 kl_batch *batch, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_mpo *const m = left->block->mpo;
     const kl_basis *const row = &left->enlarged->basis, *const col = &right->enlarged->basis;
-    const int nl = row->nsec, nr = col->nsec;
-    for (int io = 0; io < nl; io++) {
+    const kl_cut_op *const op = left->block->mpo->op[left->cut];
+    const int both = left->stack != NULL && right->stack != NULL;
+    for (int io = 0; io < row->nsec; io++) {
         const int jo = lay->pair[io];
         if (jo < 0) continue;
         int64_t nwork = 0;
         KL_TRY(kl_batch_open_group(batch, lay->off[io], (int64_t)row->dim[io] * col->dim[jo], err));
-        for (int b = 0; b < left->nop; b++) {
-            const kl_cut_op *const o = &m->op[left->cut][b];
-            const int odd[2] = {o->odd, o->odd};
-            for (int adjoint = 0; adjoint <= (o->self ? 0 : 1); adjoint++) {
-                const int i = adjoint ? left->dst[b * nl + io] : left->src[b * nl + io];
-                const int j = adjoint ? right->dst[b * nr + jo] : right->src[b * nr + jo];
-                if (i < 0 || j < 0 || lay->pair[i] != j) continue;
-                const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) *
-                                 (adjoint ? kl_phase_adjoint(2, odd) : 1);
-                const int from = adjoint ? io : i, to = adjoint ? i : io;
-                const product_of t = {.l = view_of(left, b, adjoint ? io : i, adjoint),
-                                      .r = view_of(right, b, adjoint ? jo : j, adjoint),
-                                      .l_identity = o->left_identity,
-                                      .r_identity = o->right_identity,
-                                      .alpha = sign * kl_channel_scalar(m, o, from, to, row),
-                                      .x = lay->off[i],
-                                      .y = lay->off[io],
-                                      .ldx = row->dim[i],
-                                      .ldy = row->dim[io],
-                                      .nx = col->dim[j]};
-                KL_TRY(product(batch, &t, &nwork, err));
-            }
-        }
+        for (int k = 0; both && k < left->kinds.n; k++)
+            KL_TRY(add_kind(left, right, lay, k, io, batch, &nwork, err));
+        for (int b = 0; b < left->nop; b++)
+            if (!both || op[b].left_identity || op[b].right_identity)
+                KL_TRY(add_operator(left, right, lay, b, io, batch, &nwork, err));
         kl_batch_close_group(batch, nwork);
     }
     batch->zero = 1;

@@ -13,6 +13,7 @@
 #include "lists.h"
 #include "exec/mixed.h"
 #include "record/record.h"
+#include "dmrg/opdense.h"
 #include "dmrg/superblock.h"
 #include "dmrg/reflect.h"
 #if !KL_TEST_CUDA

@@ -2,6 +2,7 @@
    factors, self-adjointness as promised, truncation of a block's operators, plans of sectors.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
+#include "dmrg/opdense.h"
 #include "dmrg/renorm.h"
 #include "kl_test.h"
 #include "phase.h"

@@ -3,6 +3,7 @@
    operators in parts, multiplied out, and one of each.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
+#include "dmrg/opdense.h"
 #include "dmrg/renorm.h"
 #include "kl_test.h"
 
