@@ -99,8 +99,14 @@ static void keep_warm(kl_engine *e, kl_side side, int pos)
     data->addr = 0;
 }
 
+static void drop_dense(kl_engine *e)
+{
+    for (int i = 0; i < 2; i++) kl_bigop_destroy(&e->dense[i]);
+}
+
 static void drop_centre(kl_engine *e)
 {
+    drop_dense(e);
     kl_bigop_destroy(&e->row_op);
     kl_bigop_destroy(&e->col_op);
     kl_onesite_destroy(e);
@@ -183,15 +189,21 @@ out:
     return st;
 }
 
-/* Block beyond position pos from the one before it and the isometry there. */
+/* Block beyond position pos from the one before it and the isometry there. LR grows from operators multiplied
+   out, those of the centre where they are still there: a run that goes on rebuilds its blocks to the bit. */
 static kl_status grow(kl_engine *e, kl_side side, int pos, const kl_bigop *grown, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_block **const slot = side == KL_LEFT ? &e->left_block[pos + 1] : &e->right_block[pos];
+    const kl_bigop *from = grown == (side == KL_LEFT ? e->row_op : e->col_op) ? e->dense[side] : NULL;
+    kl_bigop *made = NULL;
     kl_block_destroy(slot);
-    KL_TRY(side == KL_LEFT ? kl_block_grow(e->ex, grown, e->left[pos], e->left_data[pos], slot, err)
-                           : kl_block_grow(e->ex, grown, e->right[pos], e->right_data[pos], slot, err));
+    if (from == NULL && e->strategy == KL_STRATEGY_LR) KL_TRY(kl_bigop_dense(grown, &made, err));
+    if (from == NULL) from = made ? made : grown;
+    KL_TRY(side == KL_LEFT ? kl_block_grow(e->ex, from, e->left[pos], e->left_data[pos], slot, err)
+                           : kl_block_grow(e->ex, from, e->right[pos], e->right_data[pos], slot, err));
 out:
+    kl_bigop_destroy(&made);
     return st;
 }
 
@@ -385,16 +397,16 @@ out:
     return st;
 }
 
-/* Operators that H x takes: the centre's, or for LR those multiplied out in *dense, which the caller frees.
-   LR's take several times the memory, and where the device has not got that, l-1-1-r's serve. A side without
-   a site is dense as it is. The blocks grow from the centre's own for either strategy: a run that goes on
-   rebuilds them to the bit, however much memory there was. */
-static kl_status operators_of_product(kl_engine *e, kl_bigop *dense[2], const kl_bigop *of[2], kl_err *err)
+/* Operators that H x takes: the centre's, or for LR those multiplied out, in e->dense. LR's take several times
+   the memory, and where the device has not got that, l-1-1-r's serve. A side without a site is dense as it
+   is. */
+static kl_status operators_of_product(kl_engine *e, const kl_bigop *of[2], kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t doubles = 0;
     KL_TRY(kl_engine_make_operators(e, err));
     of[0] = e->row_op, of[1] = e->col_op;
+    drop_dense(e);
     if (e->strategy != KL_STRATEGY_LR) goto out;
     const int sited[2] = {!(e->one && e->one->side == KL_LEFT), !(e->one && e->one->side == KL_RIGHT)};
     for (int i = 0; i < 2; i++) {
@@ -408,11 +420,19 @@ static kl_status operators_of_product(kl_engine *e, kl_bigop *dense[2], const kl
     }
     for (int i = 0; i < 2; i++) {
         if (!sited[i]) continue;
-        KL_TRY(kl_bigop_dense(of[i], &dense[i], err));
-        of[i] = dense[i];
+        KL_TRY(kl_bigop_dense(of[i], &e->dense[i], err));
+        of[i] = e->dense[i];
     }
 out:
     return st;
+}
+
+/* What was multiplied out stays for growth where memory for as much again is left. */
+static void keep_dense(kl_engine *e)
+{
+    int64_t doubles = 0;
+    for (int i = 0; i < 2; i++) doubles += e->dense[i] ? e->dense[i]->npack : 0;
+    if (e->ex->vt.room && e->ex->vt.room(e->ex) < 9 * doubles) drop_dense(e);
 }
 
 int kl_engine_basis(int wanted, int nstate, int max_apply)
@@ -510,9 +530,8 @@ out:
     return st;
 }
 
-/* dense: as of operators_of_product. */
-static void count_memory(kl_engine *e, const kl_bigop *const of[2], kl_bigop *const dense[2],
-                         const kl_batch *b, const kl_eig_opts *opts)
+static void count_memory(kl_engine *e, const kl_bigop *const of[2], const kl_batch *b,
+                         const kl_eig_opts *opts)
 {
     kl_exec *const ex = e->ex;
     kl_batch_plan plan = {.share = 0};
@@ -520,7 +539,7 @@ static void count_memory(kl_engine *e, const kl_bigop *const of[2], kl_bigop *co
     double work = 0;
     int64_t operators = 0;
     for (int i = 0; i < 2; i++)
-        operators += dense[i] ? dense[i]->npack : of[i]->block->ndata + of[i]->npack;
+        operators += e->dense[i] ? e->dense[i]->npack : of[i]->block->ndata + of[i]->npack;
     for (int i = 0; i < b->ngroup; i++) work += (double)b->group[i].nwork;
     ex->vt.batch_explain(ex, b, &plan);
     e->list = (kl_list_cost){.operator_bytes = 8 * operators,
@@ -541,11 +560,10 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
-    kl_bigop *dense[2] = {NULL, NULL};
     const kl_bigop *of[2];
     const int whole = o->scope != KL_SOLVE_PART;
     const double t0 = kl_prof_seconds();
-    KL_TRY(operators_of_product(e, dense, of, err));
+    KL_TRY(operators_of_product(e, of, err));
     KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 1, &s, err));
     if (o->records && kl_ranks_first(e->ex)) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     KL_TRY(wait_for_lists(e, err));
@@ -561,7 +579,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
         .seed = e->seed,
         .trust_start = o->trust_start,
         .lines = o->lines};
-    if (o->lines) count_memory(e, of, dense, &s->batch, &opts);
+    if (o->lines) count_memory(e, of, &s->batch, &opts);
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate,
                      (long long)e->layout.n);
@@ -588,7 +606,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     e->nsector_count++;
 out:
     kl_superblock_destroy(&s);
-    for (int i = 0; i < 2; i++) kl_bigop_destroy(&dense[i]);
+    keep_dense(e);
     return st;
 }
 
@@ -596,10 +614,9 @@ kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_superblock *s = NULL;
-    kl_bigop *dense[2] = {NULL, NULL};
     const kl_bigop *of[2];
     kl_dptr y = {0};
-    KL_TRY(operators_of_product(e, dense, of, err));
+    KL_TRY(operators_of_product(e, of, err));
     KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 0, &s, err));
     KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n, &y, err));
     for (int i = 0; i < e->nstate; i++) {
@@ -612,7 +629,7 @@ kl_status kl_engine_energy(kl_engine *e, double *energy, kl_err *err)
     }
 out:
     kl_superblock_destroy(&s);
-    for (int i = 0; i < 2; i++) kl_bigop_destroy(&dense[i]);
+    keep_dense(e);
     e->ex->vt.release(e->ex, &y);
     return st;
 }

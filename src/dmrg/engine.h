@@ -36,6 +36,7 @@ typedef struct kl_engine {
     kl_dptr psi; /* [nstate][layout.n] */
     double residual[KL_MAX_STATE]; /* |H x - E x| of each, of the last solve */
     kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
+    kl_bigop *dense[2]; /* those multiplied out, while there is room to keep them for growth */
     struct kl_onesite *one; /* NULL, or what became of one of the centre's sites: see onesite.h */
     double seconds[KL_NPART], seconds_line[KL_NLINE];
     kl_list_cost list; /* of the last centre whose lines were counted */

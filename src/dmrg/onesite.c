@@ -164,6 +164,7 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
     kl_enlarged **const basis = left ? &e->row : &e->col;
     kl_bigop **const ops = left ? &e->row_op : &e->col_op;
     kl_bigop_destroy(ops);
+    kl_bigop_destroy(&e->dense[left ? KL_LEFT : KL_RIGHT]);
     one->enlarged = *basis;
     one->layout = e->layout;
     *basis = bare, *ops = op, e->layout = lay;
@@ -265,6 +266,7 @@ kl_status kl_onesite_restore(kl_engine *e, kl_err *err)
     KL_TRY(kl_onesite_lift(e, &two, err));
     kl_bigop_destroy(&e->row_op);
     kl_bigop_destroy(&e->col_op);
+    for (int i = 0; i < 2; i++) kl_bigop_destroy(&e->dense[i]);
     kl_enlarged **const basis = one->side == KL_LEFT ? &e->row : &e->col;
     kl_enlarged_destroy(basis);
     kl_layout_clear(&e->layout);

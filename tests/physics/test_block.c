@@ -41,9 +41,11 @@ static double *parts_matrix(const kl_bigop *g, int op, int c)
             for (int r = 0; r < p->nrow; r++) a[p->row + r + (int64_t)(p->col + r) * s->dim[to]] += p->coef;
             continue;
         }
-        const int64_t size = (int64_t)p->nrow * p->ncol;
+        const int rows = p->dag ? p->ncol : p->nrow, cols = p->dag ? p->nrow : p->ncol;
+        const int64_t size = (int64_t)p->ld * (cols - 1) + rows;
         double *const x = malloc((size_t)size * sizeof *x);
-        expect_eq(p->ld, p->dag ? p->ncol : p->nrow);
+        /* operators multiplied out stand stacked, others alone */
+        expect_true(g->stack ? p->ld >= rows && p->ld % rows == 0 : p->ld == rows);
         core_download(g->block->ex, size, kl_dptr_at(p->packed ? g->pack : g->block->data, p->off), x);
         for (int q = 0; q < p->ncol; q++)
             for (int r = 0; r < p->nrow; r++)
