@@ -397,9 +397,9 @@ out:
     return st;
 }
 
-/* Operators that H x takes: the centre's, or for LR those multiplied out, in e->dense. LR's take several times
-   the memory, and where the device has not got that, l-1-1-r's serve. A side without a site is dense as it
-   is. */
+/* Operators that H x takes: the centre's, or for LR those multiplied out, in e->dense. LR's take several
+   times the memory, and where the device has not got that, l-1-1-r's serve. A side without a site is dense as
+   it is. */
 static kl_status operators_of_product(kl_engine *e, const kl_bigop *of[2], kl_err *err)
 {
     kl_status st = KL_OK;

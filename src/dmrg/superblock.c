@@ -186,18 +186,19 @@ out:
     return st;
 }
 
-/* Both sides' operators of one kind between two pairs of sectors: y = sum of L x R^T over the kind, or, adjoint,
-   of L^T x R. As stacked, L has nl x many rows and ml columns, operators below each other, R likewise. */
+/* Both sides' operators of one kind between two pairs of sectors: y = sum of L x R^T over the kind, or,
+   adjoint, of L^T x R. As stacked, L has nl x many rows and ml columns, operators below each other, R
+   likewise. */
 typedef struct stacks_of {
     int many, adjoint;
-    int64_t l, r;          /* where they begin in their packs */
+    int64_t l, r; /* where they begin in their packs */
     int nl, ml, nr, mr;
     int64_t x, y;
     double alpha;
 } stacks_of;
 
-/* Products over many operators are as deep as these have states together. In pieces of this depth their operands
-   stay in a processor's cache, and threads can share the columns of the result. */
+/* Products over many operators are as deep as these have states together. In pieces of this depth their
+   operands stay in a processor's cache, and threads can share the columns of the result. */
 enum { DEPTH = 256 };
 
 static void push_deep(kl_batch *b, kl_rec r)
@@ -226,15 +227,14 @@ static kl_status stacked(kl_batch *b, const stacks_of *t, int64_t *nwork, kl_err
                  right = (double)rows * to_cols * (cols + to_rows);
     const int left_first = left < right;
     const int64_t size = (int64_t)n * (left_first ? (int64_t)to_rows * cols : (int64_t)rows * to_cols);
-    kl_rec one = {.kind = KL_REC_GEMM, .at_c = KL_AT_WORK, .alpha = t->alpha},
-           two = {.kind = KL_REC_GEMM,
-                  .beta = 1,
-                  .at_c = KL_AT_Y,
-                  .m = to_rows,
-                  .n = to_cols,
-                  .ldc = to_rows,
-                  .c = t->y,
-                  .alpha = 1};
+    kl_rec one = {.kind = KL_REC_GEMM, .at_c = KL_AT_WORK, .alpha = t->alpha}, two = {.kind = KL_REC_GEMM,
+                                                                                      .beta = 1,
+                                                                                      .at_c = KL_AT_Y,
+                                                                                      .m = to_rows,
+                                                                                      .n = to_cols,
+                                                                                      .ldc = to_rows,
+                                                                                      .c = t->y,
+                                                                                      .alpha = 1};
     if (left_first && !t->adjoint) { /* (operators, to_rows) x cols */
         one.at_a = KL_AT_LEFT_PACK, one.a = t->l, one.lda = n * t->nl, one.m = n * t->nl;
         one.at_b = KL_AT_X, one.b = t->x, one.ldb = rows, one.n = cols, one.k = rows;
@@ -272,8 +272,8 @@ typedef struct lead {
 } lead;
 
 /* 0: it does not. */
-static int leads(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, int op, int adjoint, int io,
-                 lead *out)
+static int leads(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, int op, int adjoint,
+                 int io, lead *out)
 {
     const kl_mpo *const m = left->block->mpo;
     const kl_basis *const row = &left->enlarged->basis;
@@ -283,8 +283,8 @@ static int leads(const kl_bigop *left, const kl_bigop *right, const kl_layout *l
     const int i = adjoint ? left->dst[op * nl + io] : left->src[op * nl + io];
     const int j = adjoint ? right->dst[op * nr + jo] : right->src[op * nr + jo];
     if (i < 0 || j < 0 || lay->pair[i] != j) return 0;
-    const int sign = kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) *
-                     (adjoint ? kl_phase_adjoint(2, odd) : 1);
+    const int sign =
+        kl_phase_record(o->odd, kl_qn_odd(m->model, row->q[i])) * (adjoint ? kl_phase_adjoint(2, odd) : 1);
     const int from = adjoint ? io : i, to = adjoint ? i : io;
     *out = (lead){i, j, sign * kl_channel_scalar(m, o, from, to, row)};
     return 1;
@@ -319,8 +319,8 @@ out:
 }
 
 /* What one operator adds to pair (io, jo). */
-static kl_status add_operator(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, int op, int io,
-                              kl_batch *batch, int64_t *nwork, kl_err *err)
+static kl_status add_operator(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay, int op,
+                              int io, kl_batch *batch, int64_t *nwork, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_basis *const row = &left->enlarged->basis, *const col = &right->enlarged->basis;
