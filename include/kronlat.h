@@ -238,6 +238,13 @@ kronlat_status kronlat_result_determinants(const kronlat_result *result, int sta
                                            const uint64_t **alpha, const uint64_t **beta,
                                            const double **coefficient, kronlat_error *error);
 
+/* *json: the figure that `kronlat plot --json' makes of results[n], as numbers with titles, axes, fits and
+   notes (docs/json.schema.json); of one, or several of DMRG and ED, which are told apart by names[n] where
+   size, parameter and charge do not (NULL: of one). It stays until the next call for results[0] or its
+   end. */
+kronlat_status kronlat_result_figure(int n, kronlat_result *const *results, const char *const *names,
+                                     const char **json, kronlat_error *error);
+
 /* Writes a file at `path` that `kronlat show' reads; an older one is replaced as a whole, or stays as it
    was. */
 kronlat_status kronlat_result_save(const kronlat_result *result, const char *path, kronlat_error *error);

@@ -7,8 +7,13 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-from importlib import import_module as _import_module
+from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
+
+from . import figures
 from ._c import version as _version
 from .errors import Absent, BadInput, Cancelled, FileError, KronlatError, NoMemory, NotConverged
 from .hamiltonian import Hamiltonian, hamiltonian
@@ -22,7 +27,18 @@ from .run import ci, dmrg, ed, load
 from .sweep import Sweep, sweep
 from .tensors import MPO, MPS
 
+if TYPE_CHECKING:
+    import matplotlib.figure
+
 __version__ = _version()
+
+
+def plot(
+    results: Sequence[Result], names: Sequence[str] | None = None, columns: int = 2, width: float = 7.0
+) -> matplotlib.figure.Figure:
+    """`kronlat plot a.h5 b.h5`, by matplotlib: gaps and energies against 1/L with their limits where sizes
+    differ, against a parameter or charge in which the results differ, curves side by side."""
+    return figures.overview(results, names, columns, width)
 
 
 def __getattr__(name: str) -> object:
@@ -54,7 +70,9 @@ __all__ = [
     "ci",
     "dmrg",
     "ed",
+    "figures",
     "hamiltonian",
     "load",
+    "plot",
     "sweep",
 ]

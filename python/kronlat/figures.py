@@ -1,14 +1,18 @@
-"""The figures of `kronlat plot`, by matplotlib: a panel for each thing that a result tells.
+"""The figures of `kronlat plot`, by matplotlib: the library says what is drawn, in panels of numbers.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ._c import call, ffi
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -16,255 +20,158 @@ if TYPE_CHECKING:
 
     from .result import Result
 
-Panel = Callable[["Axes"], None]
-
-_THERMAL = {"thermal/energy": "$E$", "thermal/heat": "$C$", "thermal/entropy": "$S$"}
-
-
-def _energies(r: Result) -> Panel:
-    energy = r["sweep/energy"]
-
-    def draw(ax: Axes) -> None:
-        above = energy - r.energy
-        shown = above > 1e-14 * abs(r.energy)
-        ax.semilogy(np.arange(1, len(energy) + 1)[shown], above[shown], "o-", ms=3)
-        ax.set(title="energy above the result", xlabel="sweep", ylabel="$E - E_0$")
-
-    return draw
+_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b8860b", "#56b4e9", "#7f7f7f", "#8856a7")
+_BLUE, _ORANGE = "#3a7fc4", "#d5702a"
 
 
-def _discarded(r: Result) -> Panel:
-    weight = r["sweep/discarded"]
-
-    def draw(ax: Axes) -> None:
-        sweeps = np.arange(1, len(weight) + 1)[weight > 0]
-        ax.semilogy(sweeps, weight[weight > 0], "o-", ms=3)
-        ax.set(title="discarded weight", xlabel="sweep", ylabel="weight")
-
-    return draw
-
-
-def _entropy(r: Result) -> Panel:
-    entropy = r["entropy/cut"]
-
-    def draw(ax: Axes) -> None:
-        ax.plot(np.arange(1, len(entropy) + 1), entropy, "o-", ms=3)
-        ax.set(title="entanglement entropy", xlabel="sites to the left of the cut", ylabel="$S$")
-
-    return draw
+def numbers(results: Sequence[Result], names: Sequence[str] | None = None) -> dict[str, Any]:
+    """The figure as `kronlat plot --json` has it: its panels with titles, axes, series, fits and notes."""
+    if not results:
+        raise ValueError("there is no result to draw")
+    if names is None:
+        names = [f"result {k}" for k in range(len(results))]
+    texts = [ffi.new("char[]", name.encode()) for name in names]
+    if len(texts) != len(results):
+        raise ValueError(f"{len(results)} results have {len(texts)} names")
+    out = ffi.new("const char **")
+    call("result_figure", len(results), [r._c for r in results], texts, out)
+    return json.loads(ffi.string(out[0]).decode())
 
 
-def _levels(r: Result) -> Panel:
-    energy = r.energies
-
-    def draw(ax: Axes) -> None:
-        ax.errorbar(np.arange(len(energy)), energy - energy[0], yerr=r.errors, fmt="_", ms=14)
-        ax.set(title="energies above the lowest", xlabel="state", ylabel="$E_k - E_0$")
-
-    return draw
+def _real(values: list[float | None]) -> np.ndarray:
+    return np.array([np.nan if v is None else v for v in values], dtype=float)
 
 
-def _is_plane(r: Result) -> bool:
-    """Whether the lattice has two directions."""
-    return "site/xy" in r and len(np.unique(r["site/xy"][:, 1])) > 1
+def _curves(ax: Axes, panel: dict[str, Any]) -> None:
+    pen = -1
+    for series in panel["series"]:
+        x, y, kind = _real(series["x"]), _real(series["y"]), series["drawn_as"]
+        pen += kind != "fit" or pen < 0
+        y = np.where(y > 0, y, np.nan) if panel["log_y"] else y
+        style: dict[str, Any] = {"color": _COLOURS[pen % len(_COLOURS)], "label": series["name"] or None}
+        error = _real(series["error"]) if "error" in series else None
+        if kind == "points" and error is not None:
+            ax.errorbar(x, y, yerr=error, fmt="o", ms=3, **style)
+        elif kind == "points":
+            ax.plot(x, y, "o", ms=3, **style)
+        elif kind == "fit":
+            ax.plot(x, y, "--", lw=1, **style)
+        else:
+            ax.plot(x, y, "o-" if kind == "points and lines" else "-", ms=3, lw=1.2, **style)
+        if kind == "band" and error is not None:
+            ax.fill_between(x, y - error, y + error, color=style["color"], alpha=0.25, lw=0)
+    for name, axis in (("log_x", ax.xaxis), ("log_y", ax.yaxis)):
+        if panel[name]:
+            _logarithmic(ax, axis)
+    named = sum(bool(series["name"]) for series in panel["series"])
+    if named > 4:
+        ax.legend(fontsize="xx-small", frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+    elif named:
+        ax.legend(fontsize="x-small", frameon=False)
 
 
-def _local(r: Result, name: str) -> Panel:
-    value, label = r[name], rf"$\langle${name.removeprefix('local/')}$\rangle$"
+def _logarithmic(ax: Axes, axis: Any) -> None:
+    """Labels at 1, 2 and 5 where the powers of ten alone would be one or two."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
-    def line(ax: Axes) -> None:
-        ax.plot(np.arange(len(value)), value, "o-", ms=3)
-        ax.set(title=name.removeprefix("local/"), xlabel="site", ylabel=label)
-
-    def plane(ax: Axes) -> None:
-        x, y = r["site/xy"].T
-        largest = np.abs(value).max() or 1.0
-        signed = value.min() < 0
-        cmap, lowest = ("coolwarm", -largest) if signed else ("viridis", 0.0)
-        areas = 200 * np.abs(value) / largest
-        dots = ax.scatter(x, y, s=areas, c=value, cmap=cmap, vmin=lowest, vmax=largest)
-        ax.figure.colorbar(dots, ax=ax, label=label)
-        ax.margins(0.15)
-        ax.set(title=f"{name.removeprefix('local/')}: areas", xlabel="$x$", ylabel="$y$", aspect="equal")
-
-    return plane if _is_plane(r) else line
+    (ax.set_xscale if axis is ax.xaxis else ax.set_yscale)("log")
+    low, high = axis.get_data_interval()
+    axis.set_minor_formatter(NullFormatter())
+    if not 0 < low < high < 100 * low:
+        return
+    decades = range(int(np.floor(np.log10(low))), int(np.ceil(np.log10(high))) + 1)
+    at = [m * 10.0**k for k in decades for m in (1, 2, 5)]
+    axis.set_major_locator(FixedLocator(at))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
-def _correlation(r: Result, name: str) -> Panel:
-    """From the middle site outwards, by distance."""
-    value = r[name]
-    n = len(value)
-    origin = n // 2
-    xy = r["site/xy"] if "site/xy" in r else np.stack([np.arange(n), np.zeros(n)], axis=1)
-    distance = np.linalg.norm(xy - xy[origin], axis=1)
-
-    def draw(ax: Axes) -> None:
-        for sign, marker in ((1, "o"), (-1, "s")):
-            at = (distance > 0) & (sign * value[origin] > 0)
-            ax.semilogy(distance[at], sign * value[origin][at], marker, ms=3, label="+" if sign > 0 else "-")
-        ax.legend(title="sign")
-        label = name.split("/", 1)[1].replace(",", "$_i$ ") + "$_j$"
-        ax.set(title=f"{label}, i = {origin}", xlabel="distance", ylabel="magnitude")
-
-    return draw
+def _plane(ax: Axes, panel: dict[str, Any]) -> None:
+    x, y = np.array(panel["plane_x"]), np.array(panel["plane_y"])
+    z = _real(panel["plane"]).reshape(len(y), len(x))
+    most, least = np.nanmax(z), np.nanmin(z)
+    signed = least < -0.02 * max(most, 0) and least < -1e-9
+    largest = max(most, -least) or 1.0
+    limits = (-largest, largest) if signed else (0.0, largest)
+    image = ax.pcolormesh(
+        x, y, z, cmap="RdBu" if signed else "Blues", vmin=limits[0], vmax=limits[1], rasterized=True
+    )
+    ax.figure.colorbar(image, ax=ax)
+    if "outline" in panel:
+        corner = np.array(panel["outline"]).reshape(-1, 2)
+        ax.plot(*np.vstack([corner, corner[:1]]).T, color=_COLOURS[1], lw=1)
+        ax.set(xlim=(x[0], x[-1]), ylim=(y[0], y[-1]), aspect="equal")
 
 
-def _class_of(name: str) -> str:
-    """ "nn" of "bond/nn,Sz(i)*Sz(j)"."""
-    return name.split("/", 1)[1].split(",", 1)[0]
-
-
-def _bonds(r: Result, name: str) -> Panel | None:
-    """A value for each bond of a class: lines on the lattice, or along a chain."""
-    among = f"bond/class/{_class_of(name)}"
-    if "bond/sites" not in r or among not in r:
-        return None
-    at = r[among] > 0
-    first, vector, value = r["bond/sites"][at, 0].astype(int), r["bond/vector"][at], r[name]
-    if len(first) != len(value):
-        return None
-    start = r["site/xy"][first]
-    kind, label = name.split("/", 1)
-    title = f"energy on bonds {label}" if kind == "energies" else f"bonds {label}"
-
-    def line(ax: Axes) -> None:
-        ax.plot(start[:, 0] + vector[:, 0] / 2, value, "o-", ms=3)
-        ax.set(title=title, xlabel="middle of the bond")
-
-    def plane(ax: Axes) -> None:
-        largest = np.abs(value).max() or 1.0
-        for (x, y), (dx, dy), v in zip(start, vector, value):
-            colour = "tab:blue" if v > 0 else "tab:orange"
-            ax.plot([x, x + dx], [y, y + dy], lw=6 * abs(v) / largest, color=colour, solid_capstyle="butt")
-        ax.plot(*r["site/xy"].T, "o", ms=3, color="gray")
-        ax.set(title=f"{title}: largest {largest:.3g}", xlabel="$x$", ylabel="$y$", aspect="equal")
-
-    return plane if _is_plane(r) else line
-
-
-def _bond_pairs(r: Result, name: str) -> Panel | None:
-    """Pairs of bonds in the same row, by their distance along it."""
-    among = f"bond/class/{_class_of(name)}"
-    if "bond/sites" not in r or among not in r:
-        return None
-    at = r[among] > 0
-    middle = r["site/xy"][r["bond/sites"][at, 0].astype(int)] + r["bond/vector"][at] / 2
-    value = r[name]
-    if value.shape != (len(middle), len(middle)):
-        return None
-    along = middle[None, :, 0] - middle[:, None, 0]
-    row = (np.abs(middle[None, :, 1] - middle[:, None, 1]) < 1e-6) & (along > 1e-6)
-    distance = np.unique(along[row].round(6))
-    mean = np.array([value[row & (np.abs(along - d) < 1e-5)].mean() for d in distance])
-
-    def draw(ax: Axes) -> None:
-        ax.loglog(distance, np.abs(mean), "o-", ms=3)
-        ax.set(title=f"bonds {name.split('/', 1)[1]}", xlabel="distance along the row", ylabel="magnitude")
-
-    return draw if len(distance) else None
-
-
-def _mutual(r: Result, name: str) -> Panel:
-    value = np.array(r[name])
-    np.fill_diagonal(value, np.nan)
-
-    def draw(ax: Axes) -> None:
-        image = ax.imshow(value, origin="lower", cmap="Blues", vmin=0)
-        ax.figure.colorbar(image, ax=ax, label="$I_{ij}$")
-        ax.set(title="mutual information", xlabel="site", ylabel="site")
-
-    return draw
-
-
-def _structure(r: Result, name: str) -> Panel:
-    value = r[name]
-    title = "structure factor " + name.split("/", 1)[1]
-
-    def line(ax: Axes) -> None:
-        ax.plot(2 * np.arange(len(value)) / len(value), value, "o-", ms=3)
-        ax.set(title=title, xlabel=r"$q/\pi$", ylabel="$S(q)$")
-
-    def plane(ax: Axes) -> None:
-        image = ax.imshow(value.T, origin="lower", extent=(0, 2, 0, 2), aspect="auto", cmap="viridis")
-        ax.figure.colorbar(image, ax=ax, label="$S(q)$")
-        ax.set(title=title, xlabel=r"$q_x/\pi$", ylabel=r"$q_y/\pi$")
-
-    return line if value.ndim == 1 else plane
-
-
-def _spectral(r: Result, name: str) -> Panel:
-    omega, weight = r[name].T[:2]
-
-    def draw(ax: Axes) -> None:
-        ax.plot(omega, weight)
-        ax.set(title=name.split("/", 1)[1], xlabel=r"$\omega - E_0$", ylabel=r"$A(\omega)$")
-
-    return draw
-
-
-def _thermal(r: Result, name: str) -> Panel:
-    temperature = r["thermal/temperature"]
-    value, error = r[name].T[:2]
-
-    def draw(ax: Axes) -> None:
-        ax.plot(temperature, value)
-        ax.fill_between(temperature, value - error, value + error, alpha=0.3)
-        ax.set(title=name.split("/", 1)[1], xlabel="$T$", ylabel=_THERMAL.get(name, name.split("/", 1)[1]))
-
-    return draw
-
-
-_BY_NAME: dict[str, Callable[[Any, str], Panel | None]] = {
-    "local": _local,
-    "correlation": _correlation,
-    "connected": _correlation,
-    "energies": _bonds,
-    "bondcorr": _bond_pairs,
-    "bondconnected": _bond_pairs,
-    "mutual": _mutual,
-    "structure": _structure,
-    "spectral": _spectral,
-    "thermal": _thermal,
-}
-
-
-_LATTICE = ("bond/sites", "bond/vector", "bond/length", "bond/class/")
-
-
-def panels(r: Result) -> list[Panel]:
-    """Functions that draw into axes."""
-    found: list[Panel] = []
-    if len(r.energies) > 1:
-        found.append(_levels(r))
-    if "sweep/energy" in r and len(r["sweep/energy"]):
-        found += [_energies(r), _discarded(r)]
-    if "entropy/cut" in r:
-        found.append(_entropy(r))
-    for name in r:
-        maker = _BY_NAME.get(name.split("/")[0])
-        if name.startswith("bond/") and not name.startswith(_LATTICE):
-            maker = _bonds
-        if maker is None or name == "thermal/temperature" or np.ndim(r[name]) == 0:
+def _lattice(ax: Axes, panel: dict[str, Any], r: Result) -> None:
+    """Areas of circles are the values on sites, widths of lines those on bonds."""
+    xy, ends, vector = r["site/xy"], r["bond/sites"].astype(int), r["bond/vector"]
+    value = {(b["from"], b["to"]): b["value"] for b in panel.get("bonds", ())}
+    near = r["bond/class/nn"] > 0 if "bond/class/nn" in r else np.ones(len(ends), dtype=bool)
+    most = max((abs(v) for v in value.values()), default=0) or 1.0
+    for (i, j), step, is_near in zip(ends, vector, near):
+        v = value.get((i, j))
+        if v is None and (value or not is_near):
             continue
-        panel = maker(r, name)
-        if panel is not None:
-            found.append(panel)
-    return found
+        style: dict[str, Any] = {"color": "#c8c8c8", "lw": 0.8, "zorder": 1}
+        if v is not None:
+            style = {"color": _BLUE if v >= 0 else _ORANGE, "lw": 0.3 + 6 * abs(v) / most, "zorder": 1}
+        if np.allclose(xy[j] - xy[i], step):
+            ax.plot(*np.array([xy[i], xy[j]]).T, **style)
+        else:  # out of the picture, and in again
+            ax.plot(*np.array([xy[i], xy[i] + 0.4 * step]).T, **style)
+            ax.plot(*np.array([xy[j], xy[j] - 0.4 * step]).T, **style)
+    site = _real(panel["sites"]) if "sites" in panel else np.full(len(xy), np.nan)
+    largest = np.nanmax(np.abs(site)) if np.isfinite(site).any() else 0.0
+    radius = 0.42 * min(np.linalg.norm(vector, axis=1)) if len(vector) else 0.42
+    for at, v in zip(xy, site):
+        size = 0.06 if not np.isfinite(v) else np.sqrt(abs(v) / (largest or 1.0))
+        colour = "#808080" if not np.isfinite(v) else _BLUE if v >= 0 else _ORANGE
+        ax.add_patch(_circle(at, radius * size, colour))
+    ax.set_aspect("equal")
+    ax.margins(0.12)
+    ax.set_axis_off()
 
 
-def overview(r: Result, columns: int = 2, width: float = 7.0) -> Figure:
+def _circle(at: np.ndarray, radius: float, colour: str) -> Any:
+    from matplotlib.patches import Circle
+
+    return Circle(tuple(at), radius, color=colour, lw=0, zorder=2)
+
+
+def _draw(ax: Axes, panel: dict[str, Any], r: Result, letters: int) -> None:
+    """letters: about as many as a line below the panel has room for."""
+    if "plane" in panel:
+        _plane(ax, panel)
+    elif "sites" in panel or "bonds" in panel:
+        _lattice(ax, panel, r)
+    else:
+        _curves(ax, panel)
+    note = textwrap.fill(panel["note"], letters)
+    ax.set_title(textwrap.fill(panel["title"], letters), fontsize="small")
+    ax.set_xlabel("\n".join(filter(None, (panel["x"], note))), fontsize="small")
+    ax.set_ylabel(panel["y"], fontsize="small")
+    ax.tick_params(labelsize="small")
+    if not ax.axison:  # which has no label of x either
+        ax.text(0.5, -0.02, note, transform=ax.transAxes, ha="center", va="top", fontsize="small")
+
+
+def overview(
+    results: Sequence[Result], names: Sequence[str] | None = None, columns: int = 2, width: float = 7.0
+) -> Figure:
     """All panels; width in inches (3.4: one column of a journal, 7: two)."""
     import matplotlib.pyplot as plt
 
-    drawn = panels(r)
+    told = numbers(results, names)
+    drawn = told["panels"]
     if not drawn:
         raise ValueError("the result has nothing to draw")
     columns = min(columns, len(drawn))
     rows = -(-len(drawn) // columns)
     size = (width, 0.75 * width / columns * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
-    for ax, draw in zip(axes.flat, drawn):
-        draw(ax)
+    for ax, panel in zip(axes.flat, drawn):
+        _draw(ax, panel, results[0], int(13 * width / columns))
     for ax in axes.flat[len(drawn) :]:
         ax.remove()
+    figure.suptitle(textwrap.fill(told["title"], int(14 * width)), fontsize="small")
     return figure

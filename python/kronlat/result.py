@@ -177,11 +177,11 @@ class Result(Mapping[str, np.ndarray]):
 
         return frame(self, of)
 
-    def plot(self, **options: Any) -> matplotlib.figure.Figure:
-        """The figures of `kronlat plot`, by matplotlib."""
+    def plot(self, columns: int = 2, width: float = 7.0) -> matplotlib.figure.Figure:
+        """The figures of `kronlat plot`, by matplotlib; width in inches (3.4: one column of a journal)."""
         from .figures import overview
 
-        return overview(self, **options)
+        return overview([self], columns=columns, width=width)
 
     def __repr__(self) -> str:
         verdict = (

@@ -236,6 +236,24 @@ char *kl_strdup(const char *s)
     return copy;
 }
 
+kl_status kl_text_written(void (*write)(const void *self, FILE *to), const void *self, char **out,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *const to = open_memstream(&text, &length);
+    if (to == NULL) return kl_fail(err, KL_ENOMEM, "no memory for a text");
+    write(self, to);
+    const int bad = ferror(to);
+    if (fclose(to) != 0 || bad) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for a text"));
+    KL_TRY(kl_alloc(out, (int64_t)length + 1, KL_MEM_MISC, err));
+    memcpy(*out, text, length);
+out:
+    free(text);
+    return st;
+}
+
 const char *kl_mem_kind_name(kl_mem_kind kind)
 {
     return (unsigned)kind < KL_MEM_NKIND ? kind_names[kind] : "?";

@@ -3,6 +3,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_MEM_H
 #define KL_MEM_H
+#include <stdio.h>
+
 #include "base/base.h"
 
 #ifdef __cplusplus
@@ -38,6 +40,10 @@ void kl_free_ptr(void **ptr);
 #define kl_free(pptr) kl_free_ptr((void **)(pptr))
 
 char *kl_strdup(const char *s); /* NULL when there is no memory; kind MISC */
+
+/* *out = what `write' writes, kind MISC. */
+kl_status kl_text_written(void (*write)(const void *self, FILE *to), const void *self, char **out,
+                          kl_err *err) KL_MUST_CHECK;
 
 const char *kl_mem_kind_name(kl_mem_kind kind);
 int64_t kl_mem_live_bytes(kl_mem_kind kind);

@@ -6,7 +6,7 @@
 #include "bench/bench_compare.h"
 #include "base/infile.h"
 #include "exec/baselines.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/prof.h"
 #include "run/optime.h"

@@ -7,7 +7,7 @@
 #include "bench/bench_hx.h"
 #include "record/assemble.h"
 #include "exec/hybrid.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "base/prof.h"
 #include "base/random.h"

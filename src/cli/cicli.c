@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "config.h"
 #include "cli/rankscli.h"
 #include "cli/report.h"

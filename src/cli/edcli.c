@@ -9,7 +9,7 @@
 
 #include "base/mem.h"
 #include "cli/edreport.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/rankscli.h"
 #include "cli/runtable.h"
 #include "cli/series.h"

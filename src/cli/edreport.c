@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "cli/json.h"
+#include "base/json.h"
 #include "config.h"
 #include "base/mem.h"
 #include "run/edspin.h"

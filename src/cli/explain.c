@@ -10,7 +10,7 @@
 #include "run/cirun.h"
 #include "run/edrun.h"
 #include "ci/cisector.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "exec/eigshare.h"
 #include "cli/report.h"

@@ -1,6 +1,6 @@
 /* A figure as gnuplot's commands and data: see figure.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/figure.h"
+#include "figure/figure.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/prof.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/reporttext.h"
 #include "config.h"
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/plot.h"
 #include "cli/plotmap.h"
 #include "config.h"

@@ -15,7 +15,7 @@
 #include "base/blas.h"
 #include "model/embedded.h"
 #include "base/gemm.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include "cli/report.h"
 #include "run/task.h"

@@ -7,7 +7,7 @@
 
 #include "base/atomicfile.h"
 #include "base/mem.h"
-#include "cli/panels.h"
+#include "figure/panels.h"
 #include "cli/plottable.h"
 #include "cli/resultcli.h"
 #include "run/outputs.h"

@@ -3,7 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PLOTSWEEP_H
 #define KL_PLOTSWEEP_H
-#include "cli/figure.h"
+#include "figure/figure.h"
 
 /* 1: the text's first line is that of such a table. */
 int kl_plotsweep_is(const char *text);

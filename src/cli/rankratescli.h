@@ -4,7 +4,7 @@
 #define KL_RANKRATESCLI_H
 #include <stdio.h>
 
-#include "cli/json.h"
+#include "base/json.h"
 #include "run/options.h"
 
 /* All ranks call, and rank 0 tells. */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "run/rankplan.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "io/result.h"
 
 /* What a run knows besides its result; for `show` there is none. */

@@ -89,6 +89,7 @@ struct kronlat_result {
     int64_t dim;
     int nvector;
     double *vector; /* [nvector][dim] of ed, or NULL */
+    char *figure; /* the last that was asked for, or NULL */
     /* of a run: whether a checkpoint is there, what was not measured, and what was not written */
     int kept;
     kl_status unmeasured, unwritten;

@@ -199,6 +199,7 @@ void kronlat_result_destroy(kronlat_result *result)
     }
     kl_free(&r->array);
     kl_free(&r->vector);
+    kl_free(&r->figure);
     kl_state_destroy(&r->state);
     kl_result_destroy(&r->r);
     kl_cifile_clear(&r->ci);

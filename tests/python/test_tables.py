@@ -111,20 +111,49 @@ def test_bonds_and_density_matrices():
     assert mutual[0, 0] + mutual[1, 1] - pair == pytest.approx(mutual[0, 1], abs=1e-9)
     assert r.to_xarray()["mutual"].dims == ("site", "site_2")
     titles = " ".join(ax.get_title() for ax in r.plot().axes)
-    for wanted in ("energy on bonds nn", "bonds nn,n_up", "bonds rung", "mutual information"):
-        assert wanted in titles, titles
+    for wanted in ("energy on bonds nn", "n↓(j)⟩ on bonds nn", "on bonds rung", "mutual information"):
+        assert wanted in titles.replace("\n", " "), titles
     chain = kl.dmrg("heisenberg", lattice=8, charges=dict(Sz=0), measure="bond(nn)", **ONE)
-    assert any(ax.get_title() == "bonds nn" for ax in chain.plot().axes)
+    assert any(ax.get_title() == "⟨S·S⟩ on bonds nn" for ax in chain.plot().axes)
+
+
+def test_products_over_letters():
+    words = ["product(cdag_up@i,c_up@j+1)", "product(n_up@k,n_dn@0,n_up@i)"]
+    problem = dict(lattice=6, params=dict(U=4), charges=dict(N_up=3, N_dn=3), measure=words, **ONE)
+    r, exact = kl.dmrg("hubbard", accuracy=1e-10, **problem), kl.ed("hubbard", **problem)
+    for word, shape, dims in zip(words, ((6, 5), (6, 6)), (("i", "j"), ("k", "i"))):
+        name = word.replace("(", "/").rstrip(")")
+        assert r[name].shape == exact[name].shape == shape
+        assert np.abs(r[name] - exact[name]).max() < 1e-5
+        assert r.to_xarray()[name].dims == dims
 
 
 def test_figures(ladder, tmp_path):
     figure = ladder.plot()
     titles = [ax.get_title() for ax in figure.axes]
-    for wanted in ("energy above the result", "entanglement entropy", "n: areas", "structure factor Sz,Sz"):
+    for wanted in ("entanglement entropy", "⟨n⟩ by site", "structure factor of ⟨Sᶻ Sᶻ⟩"):
         assert wanted in titles
-    assert any(t.startswith("Sz$_i$ Sz$_j$") for t in titles)
+    assert any(t.startswith("correlation ⟨Sᶻ Sᶻ⟩ with site") for t in titles)
+    told = [p["title"] for p in kl.figures.numbers([ladder])["panels"]]
+    assert told == [t.replace("\n", " ") for t in titles if t]
     figure.savefig(tmp_path / "ladder.png", dpi=60)
     assert (tmp_path / "ladder.png").stat().st_size > 10000
+
+
+def test_figures_of_several_results():
+    sizes = [8, 12, 16, 24]
+    rs = [kl.dmrg("heisenberg", lattice=n, charges=dict(Sz=0), states=2, accuracy=1e-8, **ONE) for n in sizes]
+    gap = next(p for p in kl.figures.numbers(rs)["panels"] if p["title"] == "gap against size")
+    points, fit, limit = gap["series"]
+    assert sorted(points["x"]) == sorted(1 / n for n in sizes)
+    assert sorted(points["y"]) == pytest.approx(sorted(r.energies[1] - r.energies[0] for r in rs), abs=1e-12)
+    assert abs(limit["y"][0]) < 0.1 + limit["error"][0]
+    axes = {ax.get_title(): ax for ax in kl.plot(rs).axes}
+    assert axes["gap against size"].get_xlabel().startswith("1 / L\nlimit ")
+    with pytest.raises(ValueError):
+        kl.plot([])
+    with pytest.raises(ValueError):
+        kl.plot(rs, names=["one"])
 
 
 def test_figures_of_spectra_and_heat():

@@ -14,7 +14,7 @@
 
 #include "base/folder.h"
 #include "base/atomicfile.h"
-#include "cli/panels.h"
+#include "figure/panels.h"
 #include "cli/plot.h"
 #include "io/checked.h"
 

@@ -280,6 +280,16 @@ static void test_files(void **state)
     bad(kronlat_dmrg(p, back, &more, error), "no state");
     /* the system that the file is of, and what the result says of it */
     assert_string_equal(kronlat_result_text(back, "model"), "heisenberg");
+    const char *json = NULL;
+    assert_int_equal(kronlat_result_figure(1, &back, NULL, &json, error), KRONLAT_OK);
+    assert_non_null(strstr(json, "\"title\": \"entanglement entropy\""));
+    assert_int_equal(kronlat_result_figure(2, (kronlat_result *[]){back, back}, NULL, &json, error),
+                     KRONLAT_BAD_INPUT);
+    assert_null(json);
+    assert_int_equal(kronlat_result_figure(2, (kronlat_result *[]){back, back},
+                                           (const char *[]){"one", "other"}, &json, error),
+                     KRONLAT_OK);
+    assert_non_null(strstr(json, "\"name\": \"other\""));
     assert_string_equal(kronlat_result_text(back, "lattice"), "chain");
     assert_null(kronlat_result_text(back, "nothing"));
     good(kronlat_result_array(back, "charge/Sz", NULL, NULL, &a, error));

@@ -4,7 +4,7 @@
 #include "cli/commandline.h"
 #include "run/job.h"
 #include "run/optiontable.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "base/mem.h"
 #include <locale.h>
 #include <math.h>

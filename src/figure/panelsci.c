@@ -1,6 +1,6 @@
 /* Panels of configuration interaction: see panels.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/panels.h"
+#include "figure/panels.h"
 
 #include <math.h>
 #include <string.h>

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PANELS_H
 #define KL_PANELS_H
-#include "cli/figure.h"
+#include "figure/figure.h"
 #include "io/cifile.h"
 #include "io/result.h"
 

@@ -1,13 +1,13 @@
 /* Panels of several results: see panels.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/panels.h"
+#include "figure/panels.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/fit.h"
+#include "figure/fit.h"
 
 enum { MOST_RESULT = 400 };
 

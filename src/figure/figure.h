@@ -7,6 +7,7 @@
 
 #include "io/geometry.h"
 
+/* ORDER KL_STROKE: figure.c */
 typedef enum kl_stroke {
     KL_STROKE_POINTS,
     KL_STROKE_BOTH, /* points joined by a line */

@@ -1,12 +1,12 @@
 /* Panels of operators on bonds: see panels.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/panels.h"
+#include "figure/panels.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/fit.h"
+#include "figure/fit.h"
 
 enum { MOST_DISTANCE = 400 };
 

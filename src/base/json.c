@@ -1,6 +1,6 @@
 /* JSON writer. Does not parse and does not buffer: what is written is out.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/json.h"
+#include "base/json.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,13 +1,13 @@
 /* Panels of spectral functions, thermodynamics and structure factors: see panelsed.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/panelsed.h"
+#include "figure/panelsed.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/panels.h"
+#include "figure/panels.h"
 
 static const double PI = 3.14159265358979323846;
 enum {

@@ -1,13 +1,13 @@
 /* Figures as numbers: see figure.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/figure.h"
+#include "figure/figure.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "config.h"
 
 static void clear_panel(kl_panel *p)
@@ -127,11 +127,15 @@ void kl_figure_csv(const kl_figure *f, FILE *to)
     }
 }
 
+/* ORDER KL_STROKE */
+static const char *const drawn_as[] = {"points", "points and lines", "line", "band", "fit"};
+
 static void put_series(kl_json *j, const kl_series *s)
 {
     kl_json_open(j, NULL, '{');
     kl_json_text(j, "name", s->name);
     kl_json_bool(j, "fit", s->stroke == KL_STROKE_FIT);
+    kl_json_text(j, "drawn_as", drawn_as[s->stroke]);
     kl_json_reals(j, "x", s->n, s->x);
     kl_json_reals(j, "y", s->n, s->y);
     if (s->error != NULL) kl_json_reals(j, "error", s->n, s->error);
@@ -170,6 +174,8 @@ void kl_figure_json(const kl_figure *f, FILE *to)
         kl_json_text(&j, "x", p->x);
         kl_json_text(&j, "y", p->y);
         kl_json_text(&j, "note", p->note);
+        kl_json_bool(&j, "log_x", p->log_x);
+        kl_json_bool(&j, "log_y", p->log_y);
         kl_json_open(&j, "series", '[');
         for (int s = 0; s < p->nseries; s++) put_series(&j, &p->series[s]);
         kl_json_close(&j, ']');
@@ -177,6 +183,7 @@ void kl_figure_json(const kl_figure *f, FILE *to)
             kl_json_reals(&j, "plane_x", p->nx, p->grid_x);
             kl_json_reals(&j, "plane_y", p->ny, p->grid_y);
             kl_json_reals(&j, "plane", p->nx * p->ny, p->z);
+            if (p->noutline > 0) kl_json_reals(&j, "outline", 2 * p->noutline, p->outline[0]);
         }
         if (p->kind == KL_PANEL_LATTICE) put_lattice(&j, p);
         kl_json_close(&j, '}');

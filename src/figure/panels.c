@@ -1,6 +1,6 @@
 /* Panels of one result: see panels.h. Spectra and temperatures are in panelsed.c.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/panels.h"
+#include "figure/panels.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cli/fit.h"
-#include "cli/panelsed.h"
+#include "figure/fit.h"
+#include "figure/panelsed.h"
 
 enum { MOST_DISTANCE = 400 };
 

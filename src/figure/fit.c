@@ -1,6 +1,6 @@
 /* Fits of figures: see fit.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "cli/fit.h"
+#include "figure/fit.h"
 
 #include <math.h>
 #include <string.h>

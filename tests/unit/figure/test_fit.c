@@ -1,7 +1,7 @@
 /* Fits of figures on numbers whose answer is known.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
-#include "cli/fit.h"
+#include "figure/fit.h"
 #include "core.h"
 #include "kl_test.h"
 

@@ -2,7 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PANELSED_H
 #define KL_PANELSED_H
-#include "cli/figure.h"
+#include "figure/figure.h"
 #include "io/result.h"
 
 kl_status kl_panels_spectra(const kl_result *r, kl_figure *f, kl_err *err) KL_MUST_CHECK;
