@@ -4,8 +4,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c or storage.c made; for concat of the
-   list `joined`, whose stacked operands lie in `stack`. */
+/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c or device/storage.c made; for concat of
+   the list `joined`, whose stacked operands lie in `stack`. */
 typedef struct prepared {
     kl_projection way;
     void *inner;
@@ -31,9 +31,21 @@ static int lanes_of(kl_projection way) { return way == KL_PROJECTION_NOSTREAMS ?
 /* 1: operators of the list lie on the host. */
 static int far_operators(kl_exec *ex, const kl_batch *b)
 {
-    for (int at = KL_AT_LEFT; at < KL_NAT; at++)
-        if (b->base[at].addr && kl_cuda_is_far(ex, b->base[at])) return 1;
-    return 0;
+    return ((const kl_cuda *)ex->self)->host->storage_wanted(ex, b);
+}
+
+static void launch_chunk(kl_exec *ex, const kl_devbatch *p, kl_dptr x, kl_dptr y)
+{
+    kl_cuda_launch_list(ex->self, p, kl_device(x), kl_device(y));
+}
+
+/* How lists whose operators are far are run; o[2]: kept by the caller. */
+static kl_storage_way storage_way(const kl_exec *ex, kl_tile_plan_opts o[2])
+{
+    kl_cuda *const self = ex->self;
+    kl_cuda_list_opts(ex, o);
+    return (kl_storage_way){
+        .o = o, .pool = &self->pool, .kernel = kernel[KL_PROJECTION_NOSTORAGE], .launch = launch_chunk};
 }
 
 /* The first to be tried: what was asked for; what the tune table has seen to be fastest for products of this
@@ -129,7 +141,9 @@ static kl_status prepare(kl_exec *ex, kl_batch *b, kl_projection way, kl_err *er
     if (by_streams(way)) {
         KL_TRY(kl_cuda_streams_prepare(self, &view, lanes_of(way), err));
     } else if (way == KL_PROJECTION_NOSTORAGE) {
-        KL_TRY(kl_cuda_storage_prepare(ex, &view, err));
+        KL_TRY(kl_cuda_loads_open(self, err)); /* asked for by name there may be no far memory yet */
+        const kl_storage_way far = storage_way(ex, o);
+        KL_TRY(self->host->storage_prepare(ex, &view, &far, err));
     } else {
         options_of(ex, way, o);
         KL_TRY(self->host->devbatch_prepare(&view, o, kl_cuda_room(ex), &self->pool, err));
@@ -160,7 +174,7 @@ void kl_cuda_batch_release(kl_exec *ex, kl_batch *b)
     if (!p) return;
     kl_batch view = inside(b);
     if (by_streams(p->way)) kl_cuda_streams_release(self, &view);
-    else if (p->way == KL_PROJECTION_NOSTORAGE) kl_cuda_storage_release(self, &view);
+    else if (p->way == KL_PROJECTION_NOSTORAGE) self->host->storage_release(ex, &view, &self->pool);
     else self->host->devbatch_release(&view, &self->pool);
     take_apart(self, p);
     b->prepared = NULL;
@@ -173,9 +187,11 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
     const kl_batch view = inside(b);
     kl_status st = KL_OK;
     if (by_streams(way->way)) KL_TRY(kl_cuda_streams_apply(self, &view, kl_device(x), kl_device(y), err));
-    else if (way->way == KL_PROJECTION_NOSTORAGE)
-        KL_TRY(kl_cuda_storage_apply(ex, &view, kl_device(x), kl_device(y), err));
-    else {
+    else if (way->way == KL_PROJECTION_NOSTORAGE) {
+        kl_tile_plan_opts o[2];
+        const kl_storage_way far = storage_way(ex, o);
+        KL_TRY(self->host->storage_apply(ex, &view, &far, x, y, err));
+    } else {
         KL_TRY(self->host->devbatch_check(&view, err));
         const kl_devbatch *const p = way->inner;
         if (way->way == KL_PROJECTION_GROUPED) kl_cuda_launch_list(self, p, kl_device(x), kl_device(y));
@@ -200,7 +216,7 @@ void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *out)
     const kl_projection way = p ? p->way : chosen(ex, b);
     const kl_batch view = inside(b);
     *out = (kl_batch_plan){.kernel = kernel[way], .share = 1};
-    if (way == KL_PROJECTION_NOSTORAGE) kl_cuda_storage_explain(&view, out);
+    if (way == KL_PROJECTION_NOSTORAGE) self->host->storage_explain(&view, out);
     else if (by_streams(way)) {
         kl_cuda_streams_explain(&view, out);
         if (p) out->work_bytes += p->stack_bytes;
@@ -219,8 +235,8 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
                            .padded = 1,
                            .share = 1};
     if (way == KL_PROJECTION_NOSTORAGE) {
-        out->nlaunch = 0, out->npiece = 0;
-        return kl_cuda_storage_dry(ex, b, out, err);
+        const kl_storage_way far = storage_way(ex, o);
+        return self->host->storage_dry(ex, b, &far, out, err);
     }
     if (by_streams(way)) {
         kl_batch joined = {0}, pack = {0};

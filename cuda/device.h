@@ -51,10 +51,10 @@ typedef struct kl_cublas {
     __typeof__(&cublasDestroy) destroy;
 } kl_cublas;
 
-/* Operators that come in during the products: two buffers are filled in turn. */
+/* Copies during the products. */
 typedef struct kl_cuda_loads {
-    cudaStream_t stream, copies; /* the second: copies that others asked for, with their tickets */
-    cudaEvent_t here, loaded[2], used[2];
+    cudaStream_t copies;
+    cudaEvent_t here;
     cudaEvent_t ticket[KL_NTICKET];
     int next;
 } kl_cuda_loads;
@@ -71,7 +71,7 @@ typedef struct kl_cuda {
     cudaStream_t stream; /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
     kl_pool pool, far; /* the device's memory, and the host's that it reaches */
-    kl_cuda_loads *loads; /* NULL until a list is streamed in */
+    kl_cuda_loads *loads; /* NULL until something is far */
     double *scratch; /* [KL_SCRATCH] on the device: what trials need besides their vectors */
     struct kl_slot *slot; /* [KL_SLOTS] on the device: see reduce_device.h */
     double *result; /* [KL_RESULT] pinned host memory that the device writes */
@@ -117,7 +117,7 @@ kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes
 /* loads.c */
 kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err);
 void kl_cuda_loads_close(kl_cuda *self);
-int kl_cuda_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
+int kl_cuda_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how);
 void kl_cuda_join(kl_exec *ex, int ticket, int host);
 
 /* vec.cu */
@@ -159,13 +159,6 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan,
 /* grouped.c: the tiles that our kernels take, and the launches of a list that was prepared for them */
 void kl_cuda_list_opts(const kl_exec *ex, kl_tile_plan_opts o[2]);
 void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y);
-
-/* storage.c: a list whose operators stay where they are and come in chunk by chunk */
-kl_status kl_cuda_storage_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
-kl_status kl_cuda_storage_apply(kl_exec *ex, const kl_batch *b, const double *x, double *y, kl_err *err);
-void kl_cuda_storage_release(kl_cuda *self, kl_batch *b);
-void kl_cuda_storage_explain(const kl_batch *b, kl_batch_plan *plan);
-kl_status kl_cuda_storage_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan, kl_err *err);
 
 /* blas.c */
 kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err);

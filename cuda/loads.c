@@ -1,5 +1,4 @@
-/* Copies during the products: streams of their own for operators that come in, and for what others ask for,
-   each with a ticket.
+/* Copies during the products, on a stream of their own, each with a ticket.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
@@ -9,17 +8,13 @@ kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err)
     if (self->loads) return KL_OK;
     KL_TRY(self->host->alloc_bytes((void **)&self->loads, 1, sizeof *self->loads, KL_MEM_MISC, err));
     kl_cuda_loads *const l = self->loads;
-    int good = cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking) == cudaSuccess &&
-               cudaStreamCreateWithFlags(&l->copies, cudaStreamNonBlocking) == cudaSuccess &&
+    int good = cudaStreamCreateWithFlags(&l->copies, cudaStreamNonBlocking) == cudaSuccess &&
                cudaEventCreateWithFlags(&l->here, cudaEventDisableTiming) == cudaSuccess;
-    for (int i = 0; i < 2 && good; i++)
-        good = cudaEventCreateWithFlags(&l->loaded[i], cudaEventDisableTiming) == cudaSuccess &&
-               cudaEventCreateWithFlags(&l->used[i], cudaEventDisableTiming) == cudaSuccess;
     for (int i = 0; i < KL_NTICKET && good; i++)
         good = cudaEventCreateWithFlags(&l->ticket[i], cudaEventDisableTiming) == cudaSuccess;
     if (!good) {
         kl_cuda_loads_close(self);
-        st = self->host->fail(err, KL_ENOMEM, "--exec cuda: no stream for operators");
+        st = self->host->fail(err, KL_ENOMEM, "--exec cuda: no stream for copies");
     }
 out:
     return st;
@@ -29,31 +24,27 @@ void kl_cuda_loads_close(kl_cuda *self)
 {
     kl_cuda_loads *const l = self->loads;
     if (!l) return;
-    for (int i = 0; i < 2; i++) {
-        if (l->loaded[i]) cudaEventDestroy(l->loaded[i]);
-        if (l->used[i]) cudaEventDestroy(l->used[i]);
-    }
     for (int i = 0; i < KL_NTICKET; i++)
         if (l->ticket[i]) cudaEventDestroy(l->ticket[i]);
     if (l->here) cudaEventDestroy(l->here);
-    if (l->stream) cudaStreamDestroy(l->stream);
     if (l->copies) cudaStreamDestroy(l->copies);
     self->host->free_ptr((void **)&self->loads);
 }
 
-int kl_cuda_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after)
+int kl_cuda_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how)
 {
     kl_cuda *const self = ex->self;
     kl_cuda_loads *const l = self->loads;
-    const int ticket = l->next;
-    l->next = (l->next + 1) % KL_NTICKET;
-    if (after) {
+    if (how & KL_COPY_AFTER) {
         cudaEventRecord(l->here, self->stream);
         cudaStreamWaitEvent(l->copies, l->here, 0);
     }
     if (n > 0)
         cudaMemcpyAsync(kl_device(dst), kl_device(src), (size_t)n * sizeof(double), cudaMemcpyDefault,
                         l->copies);
+    if (how & KL_COPY_MORE) return -1;
+    const int ticket = l->next;
+    l->next = (l->next + 1) % KL_NTICKET;
     cudaEventRecord(l->ticket[ticket], l->copies);
     return ticket;
 }

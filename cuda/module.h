@@ -9,6 +9,7 @@
 #include "record/concat.h"
 #include "device/devbatch.h"
 #include "device/devkron.h"
+#include "device/storage.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "device/spdev.h"
@@ -19,7 +20,7 @@ extern "C" {
 
 /* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h and
    kron.h changes its meaning */
-enum { KL_CUDA_ABI = 14 };
+enum { KL_CUDA_ABI = 15 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
@@ -38,11 +39,14 @@ typedef struct kl_cuda_host {
     kl_projection (*projection_of)(const kl_exec *ex, const kl_batch *b);
     kl_status (*concat)(const kl_batch *in, kl_batch *out, kl_batch *pack, kl_err *err);
     void (*batch_clear)(kl_batch *b);
-    kl_status (*chunks_create)(const kl_batch *b, const char which[KL_NAT], int64_t budget, kl_chunks *out,
-                               kl_err *err);
-    void (*chunks_clear)(kl_chunks *c);
-    kl_status (*devbatch_open)(kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_err *err);
-    kl_status (*devbatch_load)(kl_batch *b, void *work, kl_pool *pool, kl_err *err);
+    int (*storage_wanted)(kl_exec *ex, const kl_batch *b);
+    kl_status (*storage_prepare)(kl_exec *ex, kl_batch *b, const kl_storage_way *way, kl_err *err);
+    void (*storage_release)(kl_exec *ex, kl_batch *b, kl_pool *pool);
+    kl_status (*storage_apply)(kl_exec *ex, const kl_batch *b, const kl_storage_way *way, kl_dptr x,
+                               kl_dptr y, kl_err *err);
+    void (*storage_explain)(const kl_batch *b, kl_batch_plan *out);
+    kl_status (*storage_dry)(kl_exec *ex, const kl_batch *b, const kl_storage_way *way, kl_batch_plan *out,
+                             kl_err *err);
     kl_status (*devbatch_prepare)(kl_batch *b, const kl_tile_plan_opts *o, int64_t has, kl_pool *pool,
                                   kl_err *err);
     void (*devbatch_release)(kl_batch *b, kl_pool *pool);

@@ -76,6 +76,8 @@ static void offload_close(kl_exec *ex)
     kl_pool_give(&self->pool, self->step, KL_STEP_BYTES);
     if (self->result) self->unpin(self->result, self->device);
     kl_pool_clear(&self->pool);
+    kl_pool_clear(&self->far);
+    kl_offload_copies_close(self);
     kl_free(&self);
 }
 
@@ -108,6 +110,31 @@ static const kl_vtable operations = {
     .explain = kl_offload_explain,
     .close = offload_close,
 };
+
+/* Memory of the host that the device reaches, by names of LLVM's runtime, looked up so that programs without
+   it link. */
+static void open_far(kl_exec *ex)
+{
+    static const int64_t no_limit = 0;
+    kl_offload *const self = ex->self;
+    *(void **)&self->pin = dlsym(RTLD_DEFAULT, "llvm_omp_target_alloc_host");
+    *(void **)&self->unpin = dlsym(RTLD_DEFAULT, "llvm_omp_target_free_host");
+    if (!self->pin || !self->unpin) self->pin = NULL;
+    /* on other GPUs than those of bare regions nobody has tried it */
+    if (!KL_OFFLOAD_ON_HOST && (!self->pin || (self->arch != 0 && !self->bare))) return;
+    self->far = (kl_pool){.ctx = self,
+                          .get = kl_offload_get_far,
+                          .give = kl_offload_give_far,
+                          .put = kl_offload_put,
+                          .single = self->on_host,
+                          .most = &no_limit,
+                          .far = 1};
+    kl_offload_copies_open(self);
+    ex->vt.alloc_far = kl_offload_alloc_far;
+    ex->vt.is_far = kl_offload_is_far;
+    ex->vt.copy_async = kl_offload_copy_async;
+    ex->vt.join = kl_offload_join;
+}
 
 /* Regions run on OpenMP's default device. */
 static kl_status choose_device(kl_device_choice which, int ndevice, kl_err *err)
@@ -180,11 +207,10 @@ kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out,
         st = kl_fail(err, KL_ENOMEM, "--exec offload: device %d gives no memory", self->device);
         goto out;
     }
-    if (self->bare) { /* names of LLVM's runtime, looked up so that programs without it link */
-        void *(*pin)(size_t, int);
-        *(void **)&pin = dlsym(RTLD_DEFAULT, "llvm_omp_target_alloc_host");
-        *(void **)&self->unpin = dlsym(RTLD_DEFAULT, "llvm_omp_target_free_host");
-        if (pin && self->unpin) self->result = pin(KL_RESULT * sizeof(double), self->device);
+    (*out)->vt = operations;
+    open_far(*out);
+    if (self->bare) {
+        if (self->pin) self->result = self->pin(KL_RESULT * sizeof(double), self->device);
         if (!self->result) self->bare = self->tensor = 0;
     }
     if (self->bare)
@@ -203,7 +229,6 @@ kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out,
     (*out)->eigen.ntime = (int)(sizeof cores / sizeof *cores);
     memcpy((*out)->eigen.time, cores, sizeof cores);
     (*out)->eigen.reduce_row = 14e-6, (*out)->eigen.reduce_byte = 1 / 3.5e12;
-    (*out)->vt = operations;
     return KL_OK;
 out:
     if (*out) offload_close(*out);

@@ -44,6 +44,27 @@ void *kl_offload_get_block(void *self, int64_t bytes)
 }
 void kl_offload_give_block(void *self, void *block) { give_block(block, ((kl_offload *)self)->device); }
 
+/* The host's memory that the device reads and writes, too, under the same address. */
+void *kl_offload_get_far(void *ctx, int64_t bytes)
+{
+    const kl_offload *const self = ctx;
+#if KL_OFFLOAD_ON_HOST
+    return get_block(bytes, self->device);
+#else
+    return self->pin((size_t)bytes, self->device);
+#endif
+}
+
+void kl_offload_give_far(void *ctx, void *block)
+{
+    const kl_offload *const self = ctx;
+#if KL_OFFLOAD_ON_HOST
+    give_block(block, self->device);
+#else
+    self->unpin(block, self->device);
+#endif
+}
+
 int64_t kl_offload_free_bytes(const kl_offload *self)
 {
     int (*info)(size_t *, size_t *);
@@ -85,11 +106,35 @@ void kl_offload_release(kl_exec *ex, kl_dptr *p)
 {
     kl_offload *const self = ex->self;
     kl_pool_release(&self->pool, kl_device(*p));
+    kl_pool_release(&self->far, kl_device(*p));
     p->addr = 0;
+}
+
+kl_status kl_offload_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_offload *const self = ex->self;
+    void *block;
+    const kl_status st = kl_pool_alloc(&self->far, n * (int64_t)sizeof(double), &block, err);
+    out->addr = (uintptr_t)block;
+    return st;
+}
+
+int kl_offload_is_far(kl_exec *ex, kl_dptr p)
+{
+    return kl_pool_has(&((const kl_offload *)ex->self)->far, kl_device(p));
+}
+
+/* Far memory is an ordinary array of the host, and a region is done when it returns. */
+static int copy_far(kl_exec *ex, kl_dptr there, void *to, const void *from, int64_t n)
+{
+    if (!kl_offload_is_far(ex, there)) return 0;
+    memcpy(to, from, (size_t)n * sizeof(double));
+    return 1;
 }
 
 kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err)
 {
+    if (copy_far(ex, dst, kl_device(dst), src, n)) return KL_OK;
     if (kl_offload_put(ex->self, kl_device(dst), src, n * (int64_t)sizeof(double)) == 0) return KL_OK;
     return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied to the device",
                    (long long)(n * (int64_t)sizeof(double)));
@@ -97,6 +142,7 @@ kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t
 
 kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err)
 {
+    if (copy_far(ex, src, dst, kl_device(src), n)) return KL_OK;
     if (kl_offload_get(ex->self, dst, kl_device(src), n * (int64_t)sizeof(double)) == 0) return KL_OK;
     return kl_fail(err, KL_EBROKEN, "%lld bytes could not be copied from the device",
                    (long long)(n * (int64_t)sizeof(double)));

@@ -25,7 +25,9 @@ typedef struct kl_offload {
     int l2_bytes;
     int back;          /* 1: the next pass over tall V had better begin at its end (belt.h) */
     void *driver;      /* handle of the driver library, where there is one */
-    kl_pool pool;
+    kl_pool pool, far; /* the device's memory, and the host's that it reaches */
+    void *(*pin)(size_t, int); /* gives the latter; NULL: there is none */
+    struct kl_offload_copies *copies; /* copies.c; NULL: they are done when they are asked for */
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums of combined regions */
     struct kl_slot *slot; /* [KL_SLOTS] on the device: those of bare ones (reduce_device.h) */
     double *result;    /* [KL_RESULT], small answers: pinned host memory that the device writes, or NULL */
@@ -53,6 +55,17 @@ kl_status kl_offload_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 void kl_offload_release(kl_exec *ex, kl_dptr *p);
 kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
 kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
+
+kl_status kl_offload_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
+int kl_offload_is_far(kl_exec *ex, kl_dptr p);
+void *kl_offload_get_far(void *self, int64_t bytes); /* of a pool */
+void kl_offload_give_far(void *self, void *block);
+
+/* copies.c: copies beside regions, where the driver is there to be asked for them */
+void kl_offload_copies_open(kl_offload *self);
+void kl_offload_copies_close(kl_offload *self);
+int kl_offload_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how);
+void kl_offload_join(kl_exec *ex, int ticket, int host);
 
 /* vec.c */
 void kl_offload_copy(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst);

@@ -265,7 +265,7 @@ static kl_status replay(bench *b, const kl_reclist *l, kl_err *err)
     KL_TRY(run_list(b, NULL, "host", threads, err));
     for (int p = 0; p < b->nplace; p++) {
         kl_exec *const ex = b->place[p].ex;
-        const int choice = ex->vt.alloc_far != NULL; /* of ways; else there is one */
+        const int choice = !strcmp(ex->name, "cuda"); /* of ways; else there is one */
         for (int w = 0; w < b->nway; w++) {
             const int way = b->way[w];
             char how[40];

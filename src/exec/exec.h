@@ -38,6 +38,12 @@ typedef struct kl_fuse {
     const int (*pair)[2]; /* [npair] */
 } kl_fuse;
 
+/* Of a copy beside other work; or'ed. */
+enum {
+    KL_COPY_AFTER = 1, /* not before what was asked for until now is done */
+    KL_COPY_MORE = 2,  /* another copy follows, whose ticket is good for this one, too: there is none */
+};
+
 /* How a device with its own kernels and a vendor's library runs a list. ORDER KL_PROJECTION:
    kl_projection_name in exec.c */
 typedef enum kl_projection {
@@ -140,10 +146,10 @@ typedef struct kl_vtable {
     kl_status (*alloc_far)(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
     /* with alloc_far: 1 where it gave p */
     int (*is_far)(kl_exec *ex, kl_dptr p);
-    /* With alloc_far: copies between far memory and the device during all that is asked for later; after 1:
-       not before what was asked for until now is done. Returns a ticket, good for KL_NTICKET more of them.
-       join waits until that copy is done: the host, or what the device is asked for from now on. */
-    int (*copy_async)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int after);
+    /* With alloc_far: copies between far memory and the device, in their order, during all that is asked for
+       later; how: KL_COPY_AFTER, KL_COPY_MORE. Returns a ticket, good for KL_NTICKET more of them. join waits
+       until that copy is done: the host, or what the device is asked for from now on. */
+    int (*copy_async)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how);
     void (*join)(kl_exec *ex, int ticket, int host);
     kl_status (*upload)(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
     kl_status (*download)(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);

@@ -65,7 +65,7 @@ static void test_ground(void **state)
 {
     ground_states(*state, KL_PROJECTION_AUTO);
     /* all operators on the host, all the time */
-    if (KL_TEST_CUDA) ground_states(*state, KL_PROJECTION_NOSTORAGE);
+    if (((fixture *)*state)->ex[0]->vt.alloc_far) ground_states(*state, KL_PROJECTION_NOSTORAGE);
 }
 
 /* The host's share and the device's: every ratio, measured ones too, operators on the device and on the
@@ -89,7 +89,8 @@ static void test_hybrid(void **state)
             kl_test_case("%s round %d", steps[w], round);
             lists_random(&b, room, 1 + lists_below(&seed, 20), most, round % 7 == 0, round % 5 != 0, &seed);
             b.lasting = round % 6 != 0;
-            all->projection = KL_TEST_CUDA && round % 3 == 0 ? KL_PROJECTION_NOSTORAGE : KL_PROJECTION_AUTO;
+            all->projection =
+                all->vt.alloc_far && round % 3 == 0 ? KL_PROJECTION_NOSTORAGE : KL_PROJECTION_AUTO;
             compare(f->host, all, &b, room, round & 1, 30.0 * most);
             kl_batch_clear(&b);
         }
