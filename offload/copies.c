@@ -1,6 +1,6 @@
 /* Copies of the offload executor beside its regions: by a stream of the CUDA driver's, in the context that
-   the offload runtime works in. A region is done when it returns, so no copy has to wait for one; whoever joins a
-   copy waits on the host. Where there is no such driver a copy is made when it is asked for.
+   the offload runtime works in. A region is done when it returns, so no copy has to wait for one; whoever
+   joins a copy waits on the host. Where there is no such driver a copy is made when it is asked for.
    SPDX-License-Identifier: Apache-2.0 */
 #include "config.h"
 #include "base/mem.h"

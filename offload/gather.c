@@ -25,7 +25,7 @@ static uint64_t put(arena *a, const void *from, int64_t bytes)
 
 typedef struct tables {
     const kl_kron_op **op; /* every operator once, by address */
-    int64_t nop, ncross;
+    int64_t nop, ncross, nblock;
     kl_gather_op *to;
     kl_gather_cross *cross;
     kl_gather_block *block;
@@ -65,13 +65,23 @@ static int one_weight(const kl_kron_block *b, double *weight, uint64_t *transpos
     return *weight != 0.0;
 }
 
+/* All blocks of x: those that are only read stand behind those of y (kron.h). */
+static int64_t blocks_read(const kl_kron *k)
+{
+    int64_t n = k->nblock;
+    for (int64_t i = 0; i < k->nblock; i++)
+        for (int64_t c = 0; c < k->block[i].ncross; c++)
+            if (k->block[i].cross[c].source >= n) n = k->block[i].cross[c].source + 1;
+    return n;
+}
+
 /* Once to count, with a.host NULL, and once to write. */
 static void fill(const kl_kron *k, tables *t, arena *a, int64_t *nunit)
 {
     int64_t unit = 0, ncross = 0;
     t->at_op = put(a, t->to, t->nop * (int64_t)sizeof *t->to);
     t->at_cross = put(a, t->cross, t->ncross * (int64_t)sizeof *t->cross);
-    t->at_block = put(a, t->block, k->nblock * (int64_t)sizeof *t->block);
+    t->at_block = put(a, t->block, t->nblock * (int64_t)sizeof *t->block);
     for (int64_t i = 0; i < t->nop; i++) {
         const kl_kron_op *const o = t->op[i];
         t->to[i] = (kl_gather_op){.ptr = put(a, o->ptr, (o->nrow + 1) * (int64_t)sizeof *o->ptr),
@@ -110,6 +120,8 @@ static void fill(const kl_kron *k, tables *t, arena *a, int64_t *nunit)
                                                    .source = (int32_t)b->cross[c].source};
         unit += b->ntile * ((b->nl + KL_GATHER_ROWS - 1) / KL_GATHER_ROWS);
     }
+    for (int64_t i = k->nblock; i < t->nblock; i++)
+        t->block[i] = (kl_gather_block){.off = k->block[i].off, .nl = k->block[i].nl, .nr = k->block[i].nr};
     *nunit = unit;
 }
 
@@ -152,7 +164,8 @@ kl_status kl_gather_prepare(kl_kron *k, kl_pool *pool, kl_err *err)
     t.nop = kept;
     KL_TRY(kl_alloc(&t.to, t.nop, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&t.cross, t.ncross, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&t.block, k->nblock, KL_MEM_MISC, err));
+    t.nblock = blocks_read(k);
+    KL_TRY(kl_alloc(&t.block, t.nblock, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&t.transposed, most, KL_MEM_MISC, err));
     fill(k, &t, &a, &h->nunit);
     h->bytes = a.used;
@@ -167,7 +180,7 @@ kl_status kl_gather_prepare(kl_kron *k, kl_pool *pool, kl_err *err)
     /* the heads again, which now know their addresses */
     if (t.nop > 0) memcpy(a.host + (t.at_op - a.device), t.to, (size_t)t.nop * sizeof *t.to);
     if (t.ncross > 0) memcpy(a.host + (t.at_cross - a.device), t.cross, (size_t)t.ncross * sizeof *t.cross);
-    if (k->nblock > 0) memcpy(a.host + (t.at_block - a.device), t.block, (size_t)k->nblock * sizeof *t.block);
+    if (t.nblock > 0) memcpy(a.host + (t.at_block - a.device), t.block, (size_t)t.nblock * sizeof *t.block);
     if (pool->put(pool->ctx, h->memory, a.host, h->bytes) != 0)
         KL_TRY(kl_fail(err, KL_EBROKEN, "%lld bytes of tables could not be copied to the device",
                        (long long)h->bytes));

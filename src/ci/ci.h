@@ -148,6 +148,8 @@ typedef struct kl_ci_size {
     double connected[8]; /* non-zeros of a row */
     double ndet[8];
     double vector_bytes[8]; /* of the solver */
+    /* of these, what a device must have in any case: while the irrep is solved, and all the time */
+    double least_bytes[8], kept_bytes[8];
 } kl_ci_size;
 kl_status kl_ci_measure(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_size *out, kl_err *err) KL_MUST_CHECK;
 /* 1: products without a stored matrix. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "solve/davidson.h"
 
 /* On all rows of a small space, on some of a larger one. */
 static kl_status count_nonzeros(const kl_ciorbitals *l, const kl_ci_opts *o, const kl_det_spec *spec,
@@ -70,6 +71,14 @@ static int64_t solver_bytes(const kl_ci_opts *o, int64_t ndet)
     return 8 * (kl_eig_work_doubles(&eig, ndet) + (nvec + 2) * ndet);
 }
 
+/* Columns of a basis that a device needs for them. */
+static double least_columns(const kl_ci_opts *o, int64_t ndet)
+{
+    const kl_eig_opts eig = {.solver = o->solver, .nroot = followed(o, ndet), .max_basis = o->max_basis};
+    return o->solver == KL_SOLVER_DAVIDSON ? kl_davidson_least_columns(&eig, ndet)
+                                           : (double)kl_eig_work_doubles(&eig, ndet) / (double)ndet;
+}
+
 kl_status kl_ci_measure(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_size *out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -87,6 +96,8 @@ kl_status kl_ci_measure(const kl_fcidump *f, const kl_ci_opts *o, kl_ci_size *ou
             fmin(1 + kl_ci_connected(spec.norb, spec.nalpha, spec.nbeta) / f->nirrep, out->ndet[g]);
         const int64_t bytes = n == 0 ? 0 : solver_bytes(o, n);
         out->vector_bytes[g] = bytes < 0 ? 0x1p62 : (double)bytes;
+        if (bytes > 0) out->least_bytes[g] = 8 * least_columns(o, n) * (double)n;
+        if (bytes > 0) out->kept_bytes[g] = 8.0 * (followed(o, n) + 2) * (double)n;
     }
 out:
     kl_ciorbitals_clear(&l);

@@ -314,6 +314,10 @@ kl_status kl_devsigma_create(kl_exec *ex, const kl_slater *h, int64_t slab, kl_d
     int64_t v[8] = {0}, n = 0, panels = 0;
     uintptr_t row_off;
     *out = NULL;
+    if (slab <= 0) { /* both panels take an eighth of the device at most */
+        const int64_t part = ex->vt.room(ex) / 8 / (2 * (int64_t)sizeof(double));
+        slab = part < SLAB_DOUBLES ? part : SLAB_DOUBLES;
+    }
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     s->ex = ex;
     s->h = h;
@@ -331,7 +335,7 @@ kl_status kl_devsigma_create(kl_exec *ex, const kl_slater *h, int64_t slab, kl_d
                                  (int64_t)s->pairs.n[x] * s->pairs.n[x], err));
     KL_TRY(send(s, h->s->row_off, 8 * h->s->a->n, &row_off, err));
     for (int g = 0; g < s->nirrep; g++) {
-        KL_TRY(make_both(s, g, slab > 0 ? slab : SLAB_DOUBLES, integrals, v, (const int64_t *)row_off, err));
+        KL_TRY(make_both(s, g, slab, integrals, v, (const int64_t *)row_off, err));
         if (s->both[g].nx > panels) panels = s->both[g].nx;
     }
     KL_TRY(take(s, panels, &s->panel, err));

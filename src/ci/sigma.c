@@ -16,6 +16,7 @@
 
 #include "base/blas.h"
 #include "ci/devsigma.h"
+#include "exec/streamed.h"
 #include "base/gemm.h"
 #include "base/mem.h"
 #include "base/par.h"
@@ -53,6 +54,7 @@ struct kl_sigma {
     kl_slater_pairs pairs;
     /* where vectors live on a device all is done there, and nothing else of this is used */
     kl_devsigma *device;
+    kl_dptr x, y; /* where vectors are the host's: the two of a product, on the device */
     /* beta irrep of the row, irrep of the pair: [2 npair + 1] into list: plus, minus, plus, ... */
     int64_t *list_off[8][8];
     target *list[8][8];
@@ -234,8 +236,13 @@ kl_status kl_sigma_create(kl_exec *ex, const kl_slater *h, kl_sigma **out, kl_er
     s->h = h;
     s->gemm = kl_gemm_choose(NULL);
     s->nirrep = h->s->nirrep;
-    if (ex->space == KL_SPACE_DEVICE) {
-        KL_TRY(kl_devsigma_create(ex, h, 0, &s->device, err));
+    kl_exec *const there = kl_streamed_device(ex);
+    if (ex->space == KL_SPACE_DEVICE || there) {
+        if (there) { /* first: panels take what is left */
+            KL_TRY(there->vt.alloc(there, h->s->n, &s->x, err));
+            KL_TRY(there->vt.alloc(there, h->s->n, &s->y, err));
+        }
+        KL_TRY(kl_devsigma_create(there ? there : ex, h, 0, &s->device, err));
         s->flops = kl_devsigma_flops(s->device);
         *out = s;
         return KL_OK;
@@ -273,6 +280,9 @@ void kl_sigma_destroy(kl_sigma **sigma)
     kl_free(&s->work);
     kl_slater_pairs_clear(&s->pairs);
     kl_devsigma_destroy(&s->device);
+    kl_exec *const there = kl_streamed_device(s->ex);
+    if (s->x.addr) there->vt.release(there, &s->x);
+    if (s->y.addr) there->vt.release(there, &s->y);
     kl_free(sigma);
 }
 
@@ -432,8 +442,24 @@ static void row_task(void *self, int64_t task, int thread)
     both_spins(p, p->s->from + task, p->s->work[thread]);
 }
 
+/* Vectors are the host's: one after the other comes and goes. */
+static kl_status apply_far(kl_sigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const d = kl_streamed_device(s->ex);
+    const int64_t n = s->h->s->n;
+    for (int v = 0; v < nvec; v++) {
+        d->vt.join(d, d->vt.copy_async(d, n, kl_dptr_at(x, v * ldx), s->x, KL_COPY_AFTER), 0);
+        KL_TRY(kl_devsigma_apply(s->device, 1, s->x, n, s->y, n, err));
+        d->vt.join(d, d->vt.copy_async(d, n, s->y, kl_dptr_at(y, v * ldy), KL_COPY_AFTER), 1);
+    }
+out:
+    return st;
+}
+
 kl_status kl_sigma_apply(kl_sigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
 {
+    if (s->x.addr != 0) return apply_far(s, nvec, x, ldx, y, ldy, err);
     if (s->device != NULL) return kl_devsigma_apply(s->device, nvec, x, ldx, y, ldy, err);
     const kl_strings *const a = s->h->s->a;
     int64_t npanel = 0;

@@ -417,7 +417,8 @@ static void say_interrupted(const char *path, int kept)
 static void print_run(const kl_options *o, const kronlat_result *r, const char *path, double started)
 {
     const char *const written = r->unwritten == KL_OK ? path : NULL;
-    const kl_run_facts facts = {r->executor, r->nthread, written, kl_clock() - started, NULL, NULL};
+    const kl_run_facts facts = {
+        .exec = r->executor, .nthread = r->nthread, .output = written, .seconds = kl_clock() - started};
     if (o->json) print_result_json(stdout, &r->ci, &facts, NULL);
     else print_result(stdout, &r->ci, (double)kl_mem_total_peak_bytes(), written);
 }

@@ -159,12 +159,10 @@ out:
 
 static void facts_of(const run *x, kl_run_facts *facts)
 {
-    *facts = (kl_run_facts){x->t->placement ? kl_placement_name(x->t->placement) : x->t->ex->name,
-                            x->t->ex->nthread,
-                            x->path[0] != '\0' ? x->path : NULL,
-                            kl_clock() - x->started,
-                            NULL,
-                            NULL};
+    *facts = (kl_run_facts){.exec = x->t->placement ? kl_placement_name(x->t->placement) : x->t->ex->name,
+                            .nthread = x->t->ex->nthread,
+                            .output = x->path[0] != '\0' ? x->path : NULL,
+                            .seconds = kl_clock() - x->started};
 }
 
 static void print_result(const run *x)

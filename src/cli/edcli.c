@@ -82,7 +82,12 @@ static kl_watch watch_of(watcher *w)
 
 static void print_result(const kl_task *t, const kl_result *r, const char *path, const watcher *w)
 {
-    const kl_run_facts facts = {t->ex->name, t->ex->nthread, path, kl_clock() - w->started, NULL, w->scan};
+    const kl_run_facts facts = {.exec = t->ex->name,
+                                .nthread = t->ex->nthread,
+                                .output = path,
+                                .seconds = kl_clock() - w->started,
+                                .scan = w->scan,
+                                .ran = t->ex};
     if (t->o->json) kl_edreport_json(stdout, r, &facts);
     else kl_edreport_text(stdout, r, &facts);
 }

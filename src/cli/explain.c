@@ -388,7 +388,7 @@ static kl_status explain_molecule(kl_options *o, kl_err *err)
     else {
         printf("%s, space %s: %s\n--exec %s: %s\n", o->file, o->space != NULL ? o->space : "cisd", what,
                x.ex->name, x.ex->where);
-        if (x.ex->chosen[0]) printf("--exec auto: %s\n", x.ex->chosen);
+        if (x.ex->chosen[0]) printf("%s%s\n", kl_placement_automatic(o) ? "--exec auto: " : "", x.ex->chosen);
         print_text(&out);
     }
 out:
@@ -423,7 +423,8 @@ kl_status kl_explain_command(kl_options *o, kl_err *err)
     else {
         printf("%s, %s, %d sites, %s: %s\n--exec %s: %s\n", t->model->name, t->lat->spec, t->lat->nsite,
                kl_qn_print(t->model, t->target, charges, sizeof charges), what, t->ex->name, t->ex->where);
-        if (t->ex->chosen[0]) printf("--exec auto: %s\n", t->ex->chosen);
+        if (t->ex->chosen[0])
+            printf("%s%s\n", kl_placement_automatic(o) ? "--exec auto: " : "", t->ex->chosen);
         print_text(&out);
     }
 out:

@@ -10,6 +10,7 @@
 #include "base/prof.h"
 #include "cli/reporttext.h"
 #include "comm/comm.h"
+#include "exec/streamed.h"
 #include "run/dmrgrun.h"
 #include "run/request.h"
 
@@ -494,4 +495,18 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
     if (as_low > 0)
         fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", as_low,
                 as_low == 1 ? " lies" : "s lie");
+}
+
+void kl_report_streamed(FILE *to, const kl_exec *ex, double seconds)
+{
+    const kl_streamed_facts *const f = kl_streamed_about(ex);
+    char a[32];
+    if (!f) return;
+    fprintf(to, "beyond       %s on the host",
+            f->far ? "vectors wait" : "what the device has no room for of the matrix waits");
+    if (f->npiece > 0)
+        fprintf(to, "; %s cross the bus in a product, in %d pieces, %.3g s by the rates of the start",
+                kl_report_bytes(kl_streamed_bytes(f), a), f->npiece, kl_streamed_seconds(f, 0));
+    if (f->npiece > 0 && seconds > 0) fprintf(to, "; it took %.3g s", seconds);
+    fprintf(to, "\n");
 }

@@ -17,7 +17,12 @@ typedef struct kl_run_facts {
     double seconds;       /* of the whole program so far */
     const char *command;  /* NULL: the one that the result is of */
     const struct kl_edreport_scan *scan; /* sectors that were looked at before this one; NULL: none */
+    const kl_exec *ran;   /* NULL: nothing more is told of it */
 } kl_run_facts;
+
+/* Where ex keeps on the host what its device has no room for: what that is, and seconds of a product as they
+   were expected and taken (0: not known). */
+void kl_report_streamed(FILE *to, const kl_exec *ex, double seconds);
 
 /* "kronlat: TEXT" on stderr, below a progress line if there is one. */
 void kl_report_error(const char *text);

@@ -125,8 +125,11 @@ kl_status kl_resultcli_measure(kl_options *o, kl_err *err)
     st = kl_status_of(kronlat_result_save(r, path, why), why, err);
     if (held >= 0) close(held);
     held = -1;
-    const kl_run_facts facts = {t->ex->name,          t->ex->nthread, st == KL_OK ? path : NULL,
-                                kl_clock() - started, "measure",      NULL};
+    const kl_run_facts facts = {.exec = t->ex->name,
+                                .nthread = t->ex->nthread,
+                                .output = st == KL_OK ? path : NULL,
+                                .seconds = kl_clock() - started,
+                                .command = "measure"};
     print(o, r->r, &facts);
 out:
     if (held >= 0) close(held);

@@ -1,7 +1,7 @@
 /* See storage.h. The paper sorts records by the input that they wait for (Alg. 6); here vectors are on the
    device and operators are what is waited for, so that pieces of work are sorted by these (chunk.h). The
-   first two chunks of the next apply begin to come in when this one ends, during what a solver does with vectors;
-   those of the first apply when the list is prepared, during the diagonal of H.
+   first two chunks of the next apply begin to come in when this one ends, during what a solver does with
+   vectors; those of the first apply when the list is prepared, during the diagonal of H.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/storage.h"
 #include "base/mem.h"

@@ -1,6 +1,7 @@
 /* Lists whose operators stay on the host (nemes2014's third strategy, NoStreamAndStorage): chunk by chunk
-   they come into one of two buffers while the chunk before is multiplied out of the other, on any device that has
-   far memory and copies beside its products. Launches nothing itself: that is the executor's part.
+   they come into one of two buffers while the chunk before is multiplied out of the other, on any device
+   that has far memory and copies beside its products. Launches nothing itself: that is the executor's
+   part.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_STORAGE_H
 #define KL_STORAGE_H

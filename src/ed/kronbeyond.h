@@ -6,7 +6,7 @@
 #ifndef KL_KRONBEYOND_H
 #define KL_KRONBEYOND_H
 #include "comm/ranks.h"
-#include "ed/kronparts.h"
+#include "exec/kronparts.h"
 
 typedef struct kl_kronbeyond kl_kronbeyond;
 

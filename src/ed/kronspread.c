@@ -13,7 +13,7 @@
 
 #include "base/mem.h"
 #include "ed/kronbeyond.h"
-#include "ed/kronparts.h"
+#include "exec/kronparts.h"
 #include "exec/rows.h"
 
 enum {

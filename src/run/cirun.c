@@ -14,8 +14,10 @@
 #include "ci/cisector.h"
 #include "comm/ranks.h"
 #include "config.h"
+#include "exec/streamed.h"
 #include "io/checked.h"
 #include "io/spfile.h"
+#include "run/beyond.h"
 #include "run/outputs.h"
 #include "run/task.h"
 #include "sparse/mmfile.h"
@@ -246,7 +248,7 @@ static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK
     kl_status st = KL_OK;
     kl_ci_size size;
     const int direct = kl_ci_is_direct(&x->opts);
-    double bytes = 0;
+    double bytes = 0, kept = 0, least = 0;
     *n = 0;
     KL_TRY(kl_ci_check(&x->opts, err));
     KL_TRY(kl_ci_measure(x->integrals, &x->opts, &size, err));
@@ -256,6 +258,8 @@ static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK
         /* irreps that hold none of the lowest states are left after about half of the products */
         const double share = *n > 0 ? 0.5 : 1.0;
         bytes += size.vector_bytes[g] + (direct ? 0 : 12 * nonzeros);
+        kept += size.kept_bytes[g];
+        least = fmax(least, size.least_bytes[g]);
         work[(*n)++] = (kl_work){
             .what = direct ? KL_TIMED_SIGMA : KL_TIMED_SPMV,
             .size = fmax(direct ? ndet : nonzeros / (int)KL_OPTIME_ROW, 1),
@@ -263,7 +267,10 @@ static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK
             .n = ndet,
             .products = share * (double)(KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot)};
     }
-    if (*n > 0) work[0].bytes = bytes; /* all irreps are there at a time */
+    if (*n > 0) { /* all irreps are there at a time */
+        work[0].bytes = bytes;
+        work[0].least = kept + least;
+    }
 out:
     return st;
 }
@@ -275,8 +282,9 @@ static kl_status open_exec(kl_cirun *x, kl_err *err)
     kl_work work[MOST_WORK];
     const int by_processor = !x->opts.full && kl_ci_is_direct(&x->opts),
               asks = kl_placement_automatic(x->o) && !by_processor;
-    if (asks) KL_TRY(find_work(x, &n, work, err));
-    KL_TRY(kl_task_exec_work(x->o, n, asks ? work : NULL, &x->ex, err));
+    if (asks || x->o->exec != NULL) KL_TRY(find_work(x, &n, work, err));
+    KL_TRY(kl_task_exec_work(x->o, asks ? n : 0, asks ? work : NULL, &x->ex, err));
+    KL_TRY(kl_beyond_wrap(n, work, &x->ex, err));
     if (by_processor && kl_placement_automatic(x->o))
         snprintf(x->ex->chosen, sizeof x->ex->chosen,
                  "host: elements of a truncated space that no matrix holds are the processor's work");
@@ -326,6 +334,8 @@ kl_status kl_cirun_go(kl_cirun *x, kl_err *err)
         KL_TRY(kl_keepfile_read(&x->file, &stage, err));
         x->keeper.from = &x->file.from;
     }
+    if (kl_streamed_about(x->ex) && x->watch != NULL && x->watch->note != NULL)
+        x->watch->note(x->watch->self, x->ex->chosen);
     KL_TRY(kl_ci_run(x->integrals, x->ex, &x->opts, &monitor, &r, err));
     x->record.r = r;
     x->record.finished = !r.stopped;

@@ -9,12 +9,14 @@
 #include "base/mem.h"
 #include "config.h"
 #include "io/checked.h"
+#include "run/beyond.h"
 #include "run/edmeasure.h"
 #include "run/edprobe.h"
 #include "run/edresult.h"
 #include "run/edspin.h"
 #include "run/outputs.h"
 #include "run/runfile.h"
+#include "solve/davidson.h"
 
 kl_bipartition_form kl_edrun_form(const kl_options *o)
 {
@@ -399,6 +401,14 @@ static double products(const kl_options *o, const kl_ed_plan *p, int nstate)
     return states + (double)o->spectral.n * fmin(steps, p->size.dim);
 }
 
+/* Vectors that the solver wants on a device at least. */
+static double least_vectors(const kl_ed_plan *p, const kl_ed_opts *opts)
+{
+    const int n = opts->nstate + KL_ED_GUARDS;
+    const kl_eig_opts o = {.nroot = n, .max_basis = opts->max_basis};
+    return p->solver == KL_ED_DAVIDSON ? kl_davidson_least_columns(&o, INT64_C(1) << 30) + n + 1 : p->nvector;
+}
+
 /* What the sectors of t come to: [*n], to be freed. */
 static kl_status find_work(const kl_task *t, int64_t *n, kl_work **out, kl_err *err)
 {
@@ -423,7 +433,9 @@ static kl_status find_work(const kl_task *t, int64_t *n, kl_work **out, kl_err *
                        .scale = stored ? 1 : p.slower,
                        .n = fmax(p.size.n, 1),
                        .products = products(o, &p, opts.nstate),
-                       .bytes = p.vector_bytes * p.nvector + p.table_bytes + 12 * nonzeros};
+                       .bytes = p.vector_bytes * p.nvector + p.table_bytes + 12 * nonzeros,
+                       .tables = p.table_bytes,
+                       .least = p.vector_bytes * least_vectors(&p, &opts)};
     }
 out:
     kl_free(&sector);
@@ -435,8 +447,9 @@ kl_status kl_edrun_exec(kl_task *t, kl_err *err)
     kl_status st = KL_OK;
     int64_t n = 0;
     kl_work *work = NULL;
-    if (kl_placement_automatic(t->o)) KL_TRY(find_work(t, &n, &work, err));
+    if (kl_placement_automatic(t->o) || t->o->exec != NULL) KL_TRY(find_work(t, &n, &work, err));
     KL_TRY(kl_task_exec_work(t->o, n, work, &t->ex, err));
+    KL_TRY(kl_beyond_wrap(n, work, &t->ex, err));
 out:
     kl_free(&work);
     return st;

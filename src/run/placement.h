@@ -16,6 +16,8 @@ typedef struct kl_work {
     double n;        /* numbers of a vector */
     double products; /* about */
     double bytes;    /* of vectors, tables and matrix, wherever they are */
+    double tables;   /* of these, of tables */
+    double least;    /* of vectors that a device must have in any case; the solver keeps the others far */
 } kl_work;
 
 enum { KL_WORK_TIMES = KL_TUNE_NEXEC };

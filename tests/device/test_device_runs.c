@@ -9,6 +9,7 @@
 #include "ed/ed.h"
 #include "exec/baselines.h"
 #include "exec/hybrid.h"
+#include "exec/streamed.h"
 #include "kl_test.h"
 #include "lists.h"
 #include "exec/mixed.h"
@@ -259,9 +260,16 @@ static void test_superblock(void **state)
 
 /* ---- exact diagonalization ---- */
 
+/* The host; the device twice; the device with vectors that are the host's and come by in pieces. */
+enum { STREAMED = 3 };
 static kl_status open_nth(int w, kl_exec **ex, kl_err *err)
 {
-    return w ? open_one(w - 1, ex, err) : kl_exec_open_host(1, ex, err);
+    kl_exec *device = NULL;
+    if (w < STREAMED) return w ? open_one(w - 1, ex, err) : kl_exec_open_host(1, ex, err);
+    kl_status st = open_one(0, &device, err);
+    if (st == KL_OK) st = kl_exec_open_streamed_take(&device, 1, 0, ex, err);
+    kl_exec_close(&device);
+    return st;
 }
 
 /* y = H x of one job in the sectors of a product state, in both forms, against the host's. */
@@ -276,9 +284,10 @@ static void one_ed(const core_job *j, uint64_t seed)
                 j->model,
                 j->terms->type[p]->state_charge[kl_test_bits(&seed) % (uint64_t)j->terms->type[p]->dim]));
     for (int form = KL_BIPARTITION_AUTO; form <= KL_BIPARTITION_SITES; form++) {
-        double *y[3] = {NULL}, dot[3];
+        enum { RUNS = STREAMED + 1 };
+        double *y[RUNS] = {NULL}, dot[RUNS];
         int64_t n = 0;
-        for (int w = 0; w < 3; w++) {
+        for (int w = 0; w < RUNS; w++) {
             kl_exec *ex = NULL;
             kl_ed *ed = NULL;
             expect_ok(open_nth(w, &ex, &err), err);
@@ -302,11 +311,11 @@ static void one_ed(const core_job *j, uint64_t seed)
         }
         double most = 1e-300;
         for (int64_t i = 0; i < n; i++) most = fmax(most, fabs(y[0][i]));
-        for (int w = 1; w < 3; w++) {
+        for (int w = 1; w < RUNS; w++) {
             for (int64_t i = 0; i < n; i++) expect_near(y[w][i], y[0][i], 1e-13 * most);
             expect_near(dot[w], dot[0], 1e-13 * most * (double)n);
         }
-        for (int w = 0; w < 3; w++) kl_test_free(y[w]);
+        for (int w = 0; w < RUNS; w++) kl_test_free(y[w]);
     }
 }
 

@@ -10,6 +10,7 @@
 #include "ci/devsigma.h"
 #include "ci/sigma.h"
 #include "exec/spmv.h"
+#include "exec/streamed.h"
 
 typedef struct fixture {
     kl_exec *ex[2], *host;
@@ -190,6 +191,99 @@ static void test_refusals(void **state)
     kl_spmat_destroy(&csr);
 }
 
+/* A device that has `bytes` of room left. */
+static kl_exec *open_with_room(int64_t bytes)
+{
+    kl_err err;
+    kl_exec *ex = NULL;
+    expect_ok(KL_TEST_CUDA ? kl_exec_open_cuda(KL_ANY_DEVICE, &ex, &err)
+                           : kl_exec_open_offload(KL_ANY_DEVICE, 0, &ex, &err),
+              err);
+    const int64_t most = INT64_C(1) << 33; /* what it has taken already is what lacks of this */
+    ex->most_bytes = most;
+    ex->most_bytes = most - ex->vt.room(ex) + bytes;
+    return ex;
+}
+
+/* Matrices whose rows come by, in many groups or few, some of which stay, on vectors of the device and of the
+   host: against the host's product. */
+static void test_streamed(void **state)
+{
+    static const int vectors[] = {1, 3, 17};
+    static const int64_t rooms[] = {300000, 1200000, INT64_C(1) << 32};
+    const fixture *const f = *state;
+    kl_err err;
+    if (!f->ex[0]->vt.alloc_far) skip();
+    for (int k = 0; k < 6; k++) {
+        const int far = k % 2;
+        uint64_t seed = (uint64_t)k + 1;
+        kl_spmat *const m = core_sparse(2500, 2500, 12 + 6 * k, k % 3, seed);
+        kl_exec *device = open_with_room(rooms[k / 2]), *ex = NULL;
+        kl_spmv *host = NULL, *s = NULL;
+        expect_ok(kl_exec_open_streamed_take(&device, far, 17 * (m->ncol + 8) * 16, &ex, &err), err);
+        expect_true(device == NULL && kl_streamed_about(ex) && !kl_streamed_about(f->host));
+        expect_ok(kl_spmv_create(f->host, m, KL_SPMV_MANY, &host, &err), err);
+        expect_ok(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err), err);
+        const kl_streamed_facts *const facts = kl_streamed_about(ex);
+        kl_test_case("streamed %d: %d pieces, resident %g", k, facts->npiece, facts->resident);
+        if (rooms[k / 2] < 10000000) expect_true(facts->npiece > 2 && facts->matrix_bytes > 0);
+        else expect_true(facts->npiece == 0 && facts->resident == 1);
+        for (int j = 0; j < 3; j++) {
+            const int nvec = far || rooms[k / 2] > 10000000 ? vectors[j] : 1;
+            const int64_t ldx = m->ncol + 5, ldy = m->nrow + 3;
+            double *const x = calloc((size_t)(nvec * ldx + 2), 8), *const y = calloc((size_t)(nvec * ldy), 8),
+                          *const wanted = calloc((size_t)(nvec * ldy), 8);
+            for (int64_t i = 0; i < nvec * ldx; i++) x[i] = kl_test_uniform(&seed);
+            product(f->host, host, nvec, 0, x, wanted);
+            product(ex, s, nvec, 0, x, y);
+            product(ex, s, nvec, 0, x, y); /* what was loaded ahead */
+            for (int v = 0; v < nvec; v++)
+                for (int64_t i = 0; i < m->nrow; i++) expect_near(y[v * ldy + i], wanted[v * ldy + i], 1e-12);
+            free(x);
+            free(y);
+            free(wanted);
+        }
+        kl_spmv_destroy(&s);
+        kl_spmv_destroy(&host);
+        kl_exec_close(&ex);
+        kl_spmat *half = m;
+        kl_spmat_destroy(&half);
+    }
+}
+
+/* Configuration interaction, all irreps: with a matrix that comes by, and without one on vectors that do. */
+static void test_streamed_ci(void **state)
+{
+    const fixture *const f = *state;
+    kl_err err;
+    kl_fcidump *dump = NULL;
+    if (!f->ex[0]->vt.alloc_far) skip();
+    expect_ok(kl_fcidump_read(kl_test_data("h2o-sto3g.fcidump"), &dump, &err), err);
+    for (int full = 0; full < 2; full++) {
+        const kl_ci_opts o = {.full = full,
+                              .levels = 7,
+                              .irrep = -1,
+                              .nroot = 2,
+                              .store = full ? KL_CI_DIRECT : KL_CI_MATRIX,
+                              .nthread = 2};
+        kl_ci_result wanted;
+        expect_ok(kl_ci_run(dump, f->host, &o, NULL, &wanted, &err), err);
+        for (int far = 0; far < 2; far++) {
+            kl_exec *device = open_with_room(3000000), *ex = NULL;
+            kl_ci_result r;
+            expect_ok(kl_exec_open_streamed_take(&device, far, 2000000, &ex, &err), err);
+            kl_test_case("full %d far %d", full, far);
+            expect_ok(kl_ci_run(dump, ex, &o, NULL, &r, &err), err);
+            expect_eq(r.nstate, wanted.nstate);
+            for (int k = 0; k < r.nstate; k++) expect_near(r.state[k].energy, wanted.state[k].energy, 1e-9);
+            kl_ci_result_clear(&r);
+            kl_exec_close(&ex);
+        }
+        kl_ci_result_clear(&wanted);
+    }
+    kl_fcidump_destroy(&dump);
+}
+
 /* H x without a matrix, two vectors, against the host: with and without point group, equal and different
    spins; slabs of a few rows, whose last one is shorter, and of all. */
 static void test_sigma(void **state)
@@ -343,6 +437,7 @@ int main(void)
 #endif
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_bipartition),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_sigma),
+                                       cmocka_unit_test(test_streamed), cmocka_unit_test(test_streamed_ci),
                                        cmocka_unit_test(test_molecules)};
     cmocka_set_test_filter(getenv("KL_TEST_ONLY"));
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -4,7 +4,7 @@
    entries cross their borders. With KL_TEST_MUST_RUN a missing GPU is a failure.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
-#include "ed/kronparts.h"
+#include "exec/kronparts.h"
 #include "device/devkron.h"
 #include "ed/ed.h"
 #include "kl_test.h"

@@ -1,6 +1,6 @@
 /* See kronparts.h.
    SPDX-License-Identifier: Apache-2.0 */
-#include "ed/kronparts.h"
+#include "exec/kronparts.h"
 
 #include <math.h>
 #include <string.h>

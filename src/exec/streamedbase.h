@@ -1,0 +1,31 @@
+/* What streamed.c, streamedkron.c and streamedspmv.c share.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_STREAMEDBASE_H
+#define KL_STREAMEDBASE_H
+#include "exec/streamed.h"
+#include "exec/spmv.h"
+
+typedef struct kl_streamed {
+    kl_exec ex; /* first: what callers hold */
+    kl_exec *device;
+    kl_exec *cpu; /* for what is far */
+    int64_t keep;
+    kl_streamed_facts facts;
+} kl_streamed;
+
+/* Of an executor that is one. */
+static inline kl_streamed *kl_streamed_of(kl_exec *ex) { return (kl_streamed *)(void *)ex; }
+
+/* streamedkron.c */
+kl_status kl_streamed_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
+kl_status kl_streamed_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy,
+                                 kl_err *err);
+void kl_streamed_kron_release(kl_exec *ex, kl_kron *k);
+
+/* streamedspmv.c */
+kl_status kl_streamed_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err);
+kl_status kl_streamed_spmv_apply(kl_exec *ex, kl_spmv *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y,
+                                 int64_t ldy, kl_err *err);
+void kl_streamed_spmv_release(kl_exec *ex, kl_spmv *s);
+
+#endif
