@@ -9,7 +9,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence as _Sequence
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ __version__ = _version()
 
 
 def plot(
-    results: Sequence[Result], names: Sequence[str] | None = None, columns: int = 2, width: float = 7.0
+    results: _Sequence[Result], names: _Sequence[str] | None = None, columns: int = 2, width: float = 7.0
 ) -> matplotlib.figure.Figure:
     """`kronlat plot a.h5 b.h5`, by matplotlib: gaps and energies against 1/L with their limits where sizes
     differ, against a parameter or charge in which the results differ, curves side by side."""

@@ -322,6 +322,25 @@ static void tell_sectors(int64_t n, const int64_t *image)
     kl_report_note(note);
 }
 
+/* After the first run of a scan: how long the others will take, if they are like it and somebody waits. */
+static void tell_time(int64_t n, const int64_t *image, int64_t done, double seconds)
+{
+    char note[120];
+    int64_t left = 0;
+    for (int64_t k = done + 1; k < n; k++) left += image[k] < 0;
+    const double all = seconds * (double)left;
+    if (all < 20 || !kl_rankscli_tells()) return;
+    snprintf(note, sizeof note, "the first took %.2g s: about %.2g %s for the %lld others", seconds,
+             all < 120    ? all
+             : all < 7200 ? all / 60
+                          : all / 3600,
+             all < 120    ? "s"
+             : all < 7200 ? "minutes"
+                          : "hours",
+             (long long)left);
+    kl_report_note(note);
+}
+
 /* Sector k of a scan; the runs of DMRG are for as many states as a small one has. */
 static kl_status take_sector(const series *s, kl_task *t, kl_qn sector, kl_err *err)
 {
@@ -372,7 +391,9 @@ static kl_status run_scan(series *s, kl_task *t, const char *which, kl_err *err)
             continue;
         }
         KL_TRY(take_sector(s, t, sector[k], err));
+        const double start = kl_clock();
         KL_TRY(run_one(s, t, label, first, err));
+        if (first == 0 && k == 0) tell_time(n, image, k, kl_clock() - start);
         s->stopped |= k + 1 < n && kl_ranks_any(t->ex, kl_interrupted());
     }
 out:
