@@ -1,26 +1,42 @@
 -- Runs that are interrupted or killed at any moment, and go on: to the same bits where a checkpoint holds all
 -- that decides.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/resume.lua KRONLAT; prints TAP, exits 1 on a failure. Works in a folder of its own
--- below $TMPDIR or /tmp.
+-- Use: lua5.4 tests/cli/resume.lua KRONLAT KILL_AT; prints TAP, exits 1 on a failure. Works in a folder of
+-- its own below $TMPDIR or /tmp. Moments are told in processor time of the program
+-- (tests/support/kill_at.c), so that other programs on the machine do not move them.
 
 local here = arg[0]:match "^(.*/)" or "./"
 local kit = dofile(here .. "kit.lua")
 local absolute, slurp, quote, json, near = kit.absolute, kit.slurp, kit.quote, kit.json, kit.near
-local ok, skip, at, shell, run, energy, refused = kit.ok, kit.skip, kit.at, kit.shell, kit.run, kit.energy,
-    kit.refused
+local ok, skip, at, shell, run = kit.ok, kit.skip, kit.at, kit.shell, kit.run
+local energy, refused = kit.energy, kit.refused
 local difference = kit.difference
 
 -- for tools that watch every access
 local function rounds(all) return math.min(all, tonumber(os.getenv "KL_TEST_ROUNDS") or all) end
 
+local kill_at = quote(absolute(assert(arg[2], "the path of kill_at is missing")))
+
+-- A run that nothing disturbs: its JSON, the processor time that it took, its status and its errors.
+local function undisturbed(line)
+    local status, out, err = shell(("$K %s --json; s=$?; times >times; (exit $s)"):format(line))
+    local minutes, seconds, more, rest = slurp(at "times"):match "\n(%d+)m([%d.]+)s (%d+)m([%d.]+)s"
+    os.remove(at "times") -- of the shell's children, the program's own and the kernel's for it
+    return json(out), 60 * (minutes + more) + seconds + rest, status, err
+end
+
+-- A run that gets a signal once it has used so much processor time.
+local function stopped(line, seconds, signal, before)
+    return shell(("%s%s %.3f %s $K %s"):format(before or "", kill_at, seconds, signal, line))
+end
+
 local long = "dmrg heisenberg --sites 64 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0.01 --threads 1"
-local reference, doc = energy(long .. " -o whole.h5")
-if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", reference or doc) then
+local doc, seconds, _, why = undisturbed(long .. " -o whole.h5")
+local reference = doc and doc.energy
+if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", reference or why) then
     -- a checkpoint knows where in a sweep it was: what follows is what would have followed
     local tolerance = 1e-12 * math.abs(reference)
-    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(long,
-        0.6 * doc.seconds_total))
+    local status, _, err = stopped(long .. " -o i.h5", 0.6 * seconds, "INT")
     if status == 0 then
         skip("SIGINT", "the run was over before the signal")
     else
@@ -41,20 +57,19 @@ end
 math.randomseed(20240607)
 shell "$K dmrg heisenberg --sites 64 --charge Sz=0 -p Delta=0.8 --m 40 --threads 1 -o start.h5"
 for _, case in ipairs {
-    { "runs", long, 5 }, { "runs that start from another result", long .. " --start start.h5", 3 },
-    { "runs of two states", (long:gsub("64", "32")) .. " --states 2", 3 },
+    { "runs", long, 3 }, { "runs that start from another result", long .. " --start start.h5", 2 },
+    { "runs of two states", (long:gsub("64", "32")) .. " --states 2", 2 },
     { "runs with the total spin", "dmrg hubbard --sites 20 -p U=8 --charge N=20 --charge S=1 --accuracy 1e-9 "
         .. "--checkpoint-every 0.01 --threads 1", 2 },
 } do
     local name, command = case[1], case[2]
-    local doc = json(select(2, run(command .. " --json -o x.h5")))
+    local doc, seconds = undisturbed(command .. " -o x.h5")
     local killed, good = 0, doc ~= nil
     for round = 1, good and rounds(case[3]) or 0 do
         os.remove(at "k.h5")
         local word = command .. " -o k.h5"
         for _ = 1, 2 do
-            shell(("$K %s & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(word,
-                (0.1 + 0.7 * math.random()) * doc.seconds_total))
+            stopped(word, (0.1 + 0.7 * math.random()) * seconds, "KILL")
             if slurp(at "k.h5") then word = "dmrg --resume k.h5" end
         end
         local _, out, why = run(word .. " --json")
@@ -76,16 +91,15 @@ end
 
 -- The same for exact diagonalization: a run that goes on ends with the same bits.
 local exact = "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=5 --charge N_dn=4 --measure docc --checkpoint-every 0.01 --threads 1"
-local undisturbed = json(select(2, run(exact .. " --json -o x.h5")))
-if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
+local whole, seconds = undisturbed(exact .. " -o x.h5")
+if ok(whole and whole.converged, "a ladder of 12 sites, exact") then
     local function resume(name)
         local status, out, err = run("ed --json --resume " .. name)
         local found = status == 0 and json(out)
         return found and found.energy, found and found.measurements["local/docc"].value[3],
             found and found.products or (out .. err)
     end
-    local status, _, err = shell(("$K %s -o i.h5 & p=$!; sleep %.3f; kill -INT $p; wait $p"):format(exact,
-        0.3 * undisturbed.seconds_total))
+    local status, _, err = stopped(exact .. " -o i.h5", 0.3 * seconds, "INT")
     if status == 0 then
         skip("SIGINT in exact diagonalization", "the run was over before the signal")
     else
@@ -100,25 +114,24 @@ if ok(undisturbed and undisturbed.converged, "a ladder of 12 sites, exact") then
         refused("ed --pin n_up@0=1 --resume i.h5", "which --pin cannot change")
         refused("dmrg --resume i.h5", "kronlat ed --resume")
         local e, docc, products = resume "i.h5"
-        ok(e == undisturbed.energy and docc == undisturbed.measurements["local/docc"].value[3]
-            and products == undisturbed.products, "resumed to the same bits", e, docc, products)
+        ok(e == whole.energy and docc == whole.measurements["local/docc"].value[3]
+            and products == whole.products, "resumed to the same bits", e, docc, products)
     end
     local killed, good = 0, true
-    for round = 1, rounds(6) do
+    for round = 1, rounds(4) do
         os.remove(at "k.h5")
-        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill -9 $p; wait $p"):format(exact,
-            (0.1 + 0.6 * math.random()) * undisturbed.seconds_total))
+        stopped(exact .. " -o k.h5", (0.1 + 0.6 * math.random()) * seconds, "KILL")
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
         if state and not state.finished then
             killed = killed + 1
             local e, docc, what = resume "k.h5"
-            if e ~= undisturbed.energy or docc ~= undisturbed.measurements["local/docc"].value[3] then
+            if e ~= whole.energy or docc ~= whole.measurements["local/docc"].value[3] then
                 good = false
                 print(("# round %d: %s and %s, %s and %s expected (%s)"):format(round, tostring(e),
-                    tostring(docc), tostring(undisturbed.energy),
-                      tostring(undisturbed.measurements["local/docc"].value[3]), tostring(what)))
+                    tostring(docc), tostring(whole.energy),
+                      tostring(whole.measurements["local/docc"].value[3]), tostring(what)))
             end
-        elseif state and state.energy ~= undisturbed.energy then
+        elseif state and state.energy ~= whole.energy then
             good = false
         end
     end
@@ -137,12 +150,12 @@ for _, case in ipairs {
 } do
     local name, command, fixed = table.unpack(case)
     command = command .. " --checkpoint-every 0.01 --threads 1"
-    local whole = json(select(2, run(command .. " --json -o x.h5")))
+    local whole, seconds = undisturbed(command .. " -o x.h5")
     local good, resumed = whole ~= nil, 0
-    for round = 1, good and rounds(6) or 0 do
+    for round = 1, good and rounds(4) or 0 do
         os.remove(at "k.h5")
-        shell(("$K %s -o k.h5 & p=$!; sleep %.3f; kill %s $p; wait $p"):format(command,
-            (0.05 + 0.9 * math.random()) * whole.seconds_total, round % 2 == 0 and "-INT" or "-9"))
+        stopped(command .. " -o k.h5", (0.05 + 0.9 * math.random()) * seconds,
+            round % 2 == 0 and "INT" or "KILL")
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
         if state and not state.finished then
             resumed = resumed + 1
@@ -171,32 +184,22 @@ end
 -- ends with the bits of an undisturbed one.
 do
     local chain = "dmrg heisenberg --sites 32 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0 --threads 1 --sweep-parameter Delta=0.5:1.5:0.25 -o "
-    local function told(text) -- of the table, but for the names of files
-        local doc = json(text)
+    local function told(doc) -- of the table, but for the names of files
         for _, row in ipairs(doc and doc.runs or {}) do row.output = nil end
         return doc
     end
-    local began = os.clock()
-    local status, out, err = run(chain .. "whole.h5 --json")
-    local whole = told(out)
-    local function time_of(name)
-        local doc = json(select(2, run("show " .. name .. " --json")))
-        return doc and doc.seconds or 0.2
-    end
-    local labels, seconds = {}, 0
-    for value = 0.5, 1.5, 0.25 do
-        labels[#labels + 1] = ("Delta=%.10g"):format(value)
-        seconds = seconds + time_of("whole." .. labels[#labels] .. ".h5")
-    end
+    local whole, seconds, status, err = undisturbed(chain .. "whole.h5")
+    whole = told(whole)
+    local labels = {}
+    for value = 0.5, 1.5, 0.25 do labels[#labels + 1] = ("Delta=%.10g"):format(value) end
     if ok(status == 0 and whole and #whole.runs == 5 and whole.runs[5].label == "Delta=1.5",
-        "a sweep of five values", status, err, os.clock() - began) then
+        "a sweep of five values", status, err) then
         local good, resumed, twice = true, 0, 0
-        for round = 1, rounds(6) do
+        for round = 1, rounds(4) do
             shell "rm -f k.*"
             local command, last = chain .. "k.h5"
             for _ = 1, 2 do
-                shell(("$K %s & p=$!; sleep %.3f; kill -%s $p; wait $p"):format(command,
-                    (0.05 + 0.8 * math.random()) * seconds, round % 3 == 0 and "INT" or "9"))
+                stopped(command, (0.05 + 0.8 * math.random()) * seconds, round % 3 == 0 and "INT" or "KILL")
                 for _, label in ipairs(labels) do
                     if slurp(at("k." .. label .. ".h5")) then last = "k." .. label .. ".h5" end
                 end
@@ -212,7 +215,7 @@ do
                     refused("dmrg --resume " .. last, "has finished")
                 else
                     local _, text, why = run(command .. " --json")
-                    local wrong = difference(told(text) or {}, whole, "table")
+                    local wrong = difference(told(json(text)) or {}, whole, "table")
                     if wrong and not wrong:find "^table/title" then
                         good = false
                         print(("# round %d, %s: %s %s"):format(round, command, wrong, why))
@@ -237,7 +240,7 @@ do
         -- killed between two values: a finished file is gone on from
         shell "rm -f k.*; cp whole.Delta=0.75.h5 k.Delta=0.75.h5"
         local _, text, why = run "dmrg --resume k.Delta=0.75.h5 --json"
-        local rest = told(text)
+        local rest = told(json(text))
         ok(rest and #rest.runs == 4 and not difference(rest.runs[4], whole.runs[5],
             "row") and not slurp(at "k.Delta=0.5.h5"), "from a finished value to the rest", text, why)
         refused("dmrg --resume whole.Delta=1.5.h5", "has finished")
@@ -247,7 +250,7 @@ do
         shell "cp whole.Delta=0.5.h5 k.Delta=1.h5"
         refused("dmrg --resume k.Delta=0.75.h5", "k.Delta=1.h5 is in the way")
         shell "mv k.Delta=0.75.h5 other.h5; rm -f k.*"
-        status, out, err = run "dmrg --resume other.h5"
+        local status, out, err = run "dmrg --resume other.h5"
         ok(status == 0 and out:find "other%.Delta=1%.5%.h5" and slurp(at "other.Delta=1.h5"),
             "a file of another name lends it to the rest", status, out, err)
         local doc = json(select(2, run "measure other.h5 --measure variance --json"))
@@ -264,14 +267,12 @@ local dump = absolute(arg[0]):match "^(.*)/cli/" .. "/data/h2o-631g-fc.fcidump"
 -- a checkpoint comes where a basis of so few vectors is full
 local molecule = "ci " .. quote(dump)
     .. " --space full --irrep 1 --roots 2 --residual 1e-8 --basis 8 --checkpoint-every 0.02 --threads 1"
-local whole = json(select(2, run(molecule .. " --json -o x.h5")))
+whole, seconds = undisturbed(molecule .. " -o x.h5")
 if ok(whole and whole.converged and near(whole.states[1].energy, -76.11995518792072, 1e-10),
     "water, full configuration interaction") then
     for _, signal in ipairs { "INT", "KILL" } do
         os.remove(at "i.h5")
-        local status, _,
-            err = shell(("$K %s -o i.h5 & p=$!; sleep %.2f; kill -%s $p; wait $p"):format(molecule,
-            0.6 * whole.seconds, signal))
+        local status, _, err = stopped(molecule .. " -o i.h5", 0.45 * seconds, signal)
         local state = slurp(at "i.h5") and select(2, run "show i.h5")
         if status == 0 or not state or not state:find "under way" then
             skip("SIG" .. signal .. " in configuration interaction",
@@ -302,8 +303,8 @@ end
 for _, long in ipairs { "ci " .. quote(dump) .. " --space full --roots 4 --residual 1e-9",
     "ed heisenberg --sites 20 --charge Sz=0 --states 3" } do
     os.remove(at "i.h5")
-    local status, _,
-        err = shell(("ulimit -f 4; $K %s --threads 1 --checkpoint-every 0 -o i.h5 & p=$!; sleep %.2f; kill -INT $p; wait $p"):format(long, whole and 0.6 * whole.seconds or 0.7))
+    local status, _, err = stopped(long .. " --threads 1 --checkpoint-every 0 -o i.h5", 0.45 * seconds, "INT",
+        "ulimit -f 4; ")
     if status ~= 130 then
         skip("interrupted on a full disk", "the run was over before the signal")
     else
@@ -321,17 +322,15 @@ do
         ed = "ed heisenberg --lattice ring --sweep-parameter sites=14,18 --charge Sz=0:1",
     }
     for name, line in pairs(method) do
-        line = line .. " --checkpoint-every 0 --threads 1 --json -o "
-        local began = os.time()
-        local status, out, err = run(line .. "'w{sites}.{Sz}.h5'")
-        local whole, seconds = json(out), math.max(0.5, os.time() - began)
+        line = line .. " --checkpoint-every 0 --threads 1 -o "
+        local whole, seconds, status, err = undisturbed(line .. "'w{sites}.{Sz}.h5'")
         ok(status == 0 and whole and #whole.runs == 4, name .. ": a series of four", err)
         local good = true
-        for round = 1, rounds(4) do
+        for round = 1, rounds(2) do
             shell "rm -f v*.h5"
-            shell(("$K %s 'v{sites}.{Sz}.h5' & p=$!; sleep %.3f; kill -%s $p; wait $p"):format(line,
-                (0.1 + 0.8 * math.random()) * seconds, round % 2 == 0 and "INT" or "9"))
-            local _, text, why = run(line .. "'v{sites}.{Sz}.h5'")
+            stopped(line .. "'v{sites}.{Sz}.h5'", (0.1 + 0.8 * math.random()) * seconds,
+                round % 2 == 0 and "INT" or "KILL")
+            local _, text, why = run(line .. "'v{sites}.{Sz}.h5' --json")
             local again = json(text) or { runs = {} }
             for k, row in ipairs(whole and whole.runs or {}) do
                 local other = again.runs[k] or {}
@@ -347,19 +346,16 @@ end
 -- So does a scan, which keeps the sectors in files of their own until all are done.
 do
     local line = "dmrg heisenberg -p S=1 --sites 24 --charge Sz=0:2 --accuracy 1e-8 --checkpoint-every 0 "
-        .. "--threads 1 --json -o "
-    local began = os.time()
-    local status, out, err = run(line .. "s.h5")
-    local whole, seconds = json(out), math.max(0.5, os.time() - began)
+        .. "--threads 1 -o "
+    local whole, seconds, status, err = undisturbed(line .. "s.h5")
     ok(status == 0 and whole and #whole.runs == 3 and whole.runs[1].output == "s.h5"
         and not slurp(at "s.Sz=0.part.h5") and not slurp(at "s.Sz=2.part.h5"),
-        "a scan leaves the state of its lowest sector", out, err)
-    for round = 1, rounds(4) do
+        "a scan leaves the state of its lowest sector", status, err)
+    for round = 1, rounds(2) do
         shell "rm -f q*.h5"
-        shell(("$K %s q.h5 & p=$!; sleep %.3f; kill -%s $p; wait $p"):format(line,
-            (0.1 + 0.8 * math.random()) * seconds, round % 2 == 0 and "INT" or "9"))
+        stopped(line .. "q.h5", (0.1 + 0.8 * math.random()) * seconds, round % 2 == 0 and "INT" or "KILL")
         local parts = slurp(at "q.Sz=0.part.h5") ~= nil
-        local _, text, why = run(line .. "q.h5")
+        local _, text, why = run(line .. "q.h5 --json")
         local again = json(text) or { runs = {} }
         local good = slurp(at "q.h5") and not slurp(at "q.Sz=0.part.h5") and not slurp(at "q.Sz=1.part.h5")
         for k, row in ipairs(whole and whole.runs or {}) do

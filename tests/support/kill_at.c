@@ -1,0 +1,60 @@
+/* Sends a program a signal once it has used some processor time, so that the moment is the same however busy
+   the machine is. Measures nothing else.
+   Use: kill_at SECONDS SIGNAL PROGRAM [ARGUMENT ...]; SIGNAL: INT or KILL. Ends as the program ends, with
+   128 + N after signal N.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Processor time of all threads of a process; it stays what it was once the process has ended. */
+static double seconds_of(clockid_t clock, double before)
+{
+    struct timespec now;
+    if (clock_gettime(clock, &now) != 0) return before;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int wait_and_kill(pid_t child, double limit, int signal)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    clockid_t clock;
+    double used = 0;
+    int status = 0, sent = clock_getcpuclockid(child, &clock) != 0;
+    for (;;) {
+        const pid_t ended = waitpid(child, &status, sent ? 0 : WNOHANG);
+        if (ended == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        if (ended < 0 && errno != EINTR) return 125;
+        if (sent) continue;
+        used = seconds_of(clock, used);
+        if (used >= limit) {
+            kill(child, signal);
+            sent = 1;
+        } else {
+            nanosleep(&pause, NULL);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 4) {
+        fprintf(stderr, "kill_at: SECONDS SIGNAL PROGRAM [ARGUMENT ...]\n");
+        return 125;
+    }
+    const pid_t child = fork();
+    if (child < 0) return 125;
+    if (child == 0) {
+        execv(argv[3], argv + 3);
+        _exit(127);
+    }
+    return wait_and_kill(child, strtod(argv[1], NULL), strcmp(argv[2], "INT") == 0 ? SIGINT : SIGKILL);
+}
