@@ -1,4 +1,5 @@
--- A job: the lowest state with Sz = 1 of a ladder, and from where the spin gap comes together with --charge Sz=0.
+-- A job: the lowest state with Sz = 1 of a ladder, and from where the spin gap comes together with --charge
+-- Sz=0.
 -- Run: kronlat run examples/gap.lua; any option typed behind the file wins over it.
 return {
     model = "heisenberg",

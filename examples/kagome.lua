@@ -1,4 +1,5 @@
--- Kagome lattice of 2 x 2 cells of three sites, closed in both directions: twelve sites, four neighbours each.
+-- Kagome lattice of 2 x 2 cells of three sites, closed in both directions: twelve sites, four neighbours
+-- each.
 -- Use: --lattice examples/kagome.lua
 local L, W = 2, 2
 local sites, bonds = {}, {}

@@ -1,4 +1,5 @@
--- A star: one site in the middle, named "hub", and three arms of two sites. The bonds at the hub have a class of
+-- A star: one site in the middle, named "hub", and three arms of two sites. The bonds at the hub have a
+-- class of
 -- their own besides nn.
 -- Use: --lattice examples/star.lua
 local sites, bonds = { { name = "hub", class = "impurity" } }, {}

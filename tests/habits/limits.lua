@@ -1,6 +1,7 @@
 -- Keeps lines, files, functions and lists of parameters short, and one statement (but behind a case label)
 -- and one constant of an enumeration a line, in src/, include/, offload/, cuda/, mpi/, gen/, templates/ and
--- tests/. Inputs of tests (golden files, data, models, seeds of the fuzzers) are no part of it.
+-- tests/; lines short in python/, examples/ and the files of the build as well. Inputs of tests (golden
+-- files, data, models, seeds of the fuzzers) are no part of it.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/habits/limits.lua [ROOT]; prints TAP, exits 1 on a failure.
 
@@ -138,6 +139,7 @@ local function faults_of(path)
     if count > 0 then
         faults["lines"] = ("%d lines have more than %d columns, first line %d"):format(count, COLUMNS, first)
     end
+    if not path:find "%.[chl]u?[ah]?$" then return faults end
     local several = path:find "%.lua$" and {} or crowded(text)
     if #several > 0 then faults["crowded"] = table.concat(several, ", ") end
     for _, f in ipairs((path:find "%.lua$" and lua_functions or c_functions)(text)) do
@@ -153,14 +155,17 @@ local function faults_of(path)
 end
 
 local function files()
-    local list = "cd '%s' && find src include offload cuda mpi gen templates tests -type f | LC_ALL=C sort"
+    local list = "cd '%s' && find src include offload cuda mpi gen templates tests python examples "
+        .. "meson.build meson_options.txt -type f | LC_ALL=C sort"
     local pipe = assert(io.popen(list:format(root)))
     local all = {}
     for path in pipe:lines() do
-        local extension = path:match "%.(%a+)$"
+        local name, extension = path:match "[^/]+$", path:match "%.(%a+)$"
+        local build = name == "meson.build" or name == "meson_options.txt"
         local input = path:find "^tests/golden/" or path:find "^tests/data/" or path:find "^tests/models/" or
             path:find "^tests/fuzz/corpus/" or path:find "^tests/lua/bad/"
-        if not input and extension and (" c h cu cuh lua "):find(" " .. extension .. " ", 1, true) then
+        local known_kind = extension and (" c h cu cuh lua py "):find(" " .. extension .. " ", 1, true)
+        if not input and (known_kind or build) then
             all[#all + 1] = path
         end
     end
