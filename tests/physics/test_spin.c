@@ -62,7 +62,7 @@ static void test_levels(void **unused)
     while (read_level(f, &l)) {
         const int two = n % 3 == 0 && strcmp(l.next, "nan") != 0 && strncmp(l.model, "tests", 5) != 0;
         const kl_strategy strategy = n % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R;
-        if (n % kl_test_step(70) == 0) check_level(&l, strategy, two ? 2 : 1);
+        if (n % kl_test_stride(70, 5) == 0) check_level(&l, strategy, two ? 2 : 1);
         n++;
     }
     fclose(f);
