@@ -37,8 +37,8 @@ enum {
 #define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
 /* of the unit: by which a product has to lie lower for sweeps to begin with it */
 #define LOWER 1e-6
-/* of the unit: by which it may lie higher than a guard. A state as close to a product as that is one but for a
-   few sites, a wide domain wall, and guards met by chance are not its mirror image. */
+/* of the unit: by which it may lie higher than a guard. A state as close to a product as that is one but for
+   a few sites, a wide domain wall, and guards met by chance are not its mirror image. */
 #define CLOSE 0.6
 
 typedef struct run {
