@@ -618,7 +618,10 @@ static kl_status read_file(job *j)
     lua_pushlightuserdata(L, j);
     st = kl_luabox_call(box, 2, 0, &why);
     if (j->st != KL_OK) KL_TRY(j->st);
-    if (st != KL_OK) KL_TRY(kl_fail(j->err, st, "%s", why.text));
+    const int model = strncmp(text, "--", 2) == 0 && strstr(text, "\nsite(") != NULL;
+    if (st != KL_OK)
+        KL_TRY(kl_fail(j->err, st, "%s%s%s", why.text,
+                       model ? "; this looks like a model: kronlat dmrg " : "", model ? j->path : ""));
 out:
     kl_luabox_destroy(&box);
     kl_free(&text);

@@ -46,4 +46,10 @@ for _, case in ipairs {
     { "ed " .. molecule, "begins with &FCI" }, { "models " .. molecule, "begins with &FCI" },
 } do kit.refused(case[1], case[2]) end
 
+-- A job where a model is wanted, and the reverse.
+kit.spill(kit.at "job.lua", "return { model = 'heisenberg', sites = 8 }\n")
+kit.spill(kit.at "model.lua", "-- H = sum_<ij> S_i.S_j\nsite(spin(1))\nbond('nn', S_dot_S(i,j))\n")
+kit.refused("dmrg job.lua --sites 8", "a file that returns options is a job, for kronlat run")
+kit.refused("run model.lua", "this looks like a model: kronlat dmrg model.lua")
+
 kit.finish()
