@@ -34,11 +34,14 @@ __version__ = _version()
 
 
 def plot(
-    results: _Sequence[Result], names: _Sequence[str] | None = None, columns: int = 2, width: float = 7.0
+    results: _Sequence[Result] | Result,
+    names: _Sequence[str] | None = None,
+    columns: int = 2,
+    width: float = 7.0,
 ) -> matplotlib.figure.Figure:
     """`kronlat plot a.h5 b.h5`, by matplotlib: gaps and energies against 1/L with their limits where sizes
     differ, against a parameter or charge in which the results differ, curves side by side."""
-    return figures.overview(results, names, columns, width)
+    return figures.overview([results] if isinstance(results, Result) else results, names, columns, width)
 
 
 def __getattr__(name: str) -> object:

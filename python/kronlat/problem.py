@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Mapping
 import numpy as np
 
 from ._c import call, create, ffi, lib, text
+from .errors import BadInput
 from .lattice import Lattice
 
 if TYPE_CHECKING:
@@ -81,7 +82,15 @@ class Problem:
             for name, value in (charges or {}).items():
                 self._set_charge(name, value)
         for name, value in options.items():
-            self.set(name, value)
+            try:
+                self.set(name, value)
+            except BadInput as failure:
+                if "parameters stand in" not in str(failure):  # as a job file has them
+                    raise
+                raise BadInput(
+                    f"unknown option {name}; parameters of the model are given as params=dict({name}=...), "
+                    f"charges as charges=dict({name}=...)"
+                ) from None
 
     def set(self, option: str, value: Any) -> None:
         """Sets one option; of a list, one after the other, and of a mapping NAME=VALUE. None: nothing."""

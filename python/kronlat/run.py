@@ -38,6 +38,16 @@ def _run(method: str, problem: Problem, progress: Progress, *args: Any) -> Resul
     return result
 
 
+def _one_sector(charges: Mapping[str, Any] | str | None) -> None:
+    """What the program scans is a run for each sector here."""
+    words = [charges] if isinstance(charges, str) else list((charges or {}).values())
+    if any(isinstance(word, str) and (word == "scan" or set(word) & set(":,")) for word in words):
+        raise BadInput(
+            "charges: a run is for one sector; "
+            "kl.sweep(run, model, {'charges': [dict(Sz=0), dict(Sz=1)]}, ...) goes through several"
+        )
+
+
 def dmrg(
     model: Any,
     lattice: Any = None,
@@ -55,6 +65,7 @@ def dmrg(
     progress: True: a bar; a function: it is told every Step; None: a bar in notebooks.
     options: accuracy=1e-8, m=512, states=2, measure=["Sz", "corr(Sz,Sz)"], threads=2, output="run.h5", ...
     """
+    _one_sector(charges)
     state = start._c if isinstance(start, Result) else ffi.NULL
     if start is not None and state == ffi.NULL:
         options["start"] = start
@@ -76,6 +87,8 @@ def ed(
     keep_vectors: Result.vector has the states. Else as dmrg.
     options: states=4, accuracy=1e-12, spectral=["Sz@q=8"], temperatures="0.1:2:0.1", ...
     """
+    if options.get("temperatures") is None:
+        _one_sector(charges)
     problem = Problem(model, lattice, params, charges, **options)
     problem.keep_vectors(keep_vectors)
     return _run("ed", problem, progress)

@@ -21,6 +21,7 @@ from ._c import version
 from .result import Result
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     import pandas
     import xarray
 
@@ -56,6 +57,13 @@ class Sweep(Sequence[Result]):
             found = {name: function(r) for name, function in more.items()}
             rows.append({**point, "energy": r.energy, "error": r.error, "converged": r.converged, **found})
         return pd.DataFrame(rows)
+
+    def plot(self, columns: int = 2, width: float = 7.0) -> matplotlib.figure.Figure:
+        """All results in one figure, as kl.plot."""
+        from .figures import overview
+
+        names = [", ".join(f"{name} = {value}" for name, value in point.items()) for point in self.points]
+        return overview(self.results, names, columns, width)
 
     def to_xarray(self, **more: Callable[[Result], float]) -> xarray.Dataset:
         """The same on the grid of the values."""

@@ -38,6 +38,7 @@ _DIMENSIONS = {
     "density_alpha": ("orbital", "orbital_2"),
     "density_beta": ("orbital", "orbital_2"),
 }
+_OF_BONDS = ("bond/sites", "bond/vector", "bond/length", "bond/class/")
 
 
 def _word(name: str) -> str:
@@ -53,6 +54,8 @@ def _dims(name: str, shape: tuple[int, ...], sizes: dict[str, int]) -> tuple[str
         wanted = tuple(dict.fromkeys(re.findall(r"@\s*([ijkl])(?=\s*[+,;]|\s*$)", name)))
     if name.startswith("parameter/"):
         wanted = ("site",)
+    if name.startswith(_OF_BONDS):  # of all bonds of the lattice; what is measured is of a class
+        wanted = ("bond", {"bond/sites": "end", "bond/vector": "axis"}.get(name, ""))[: len(shape)]
     fits = len(wanted) == len(shape) and all(sizes.get(d, n) == n for d, n in zip(wanted, shape))
     return wanted if fits else tuple(f"{name}:{k}" for k in range(len(shape)))
 

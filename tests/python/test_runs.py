@@ -177,3 +177,21 @@ def test_threads_of_python_run_side_by_side():
         t.join()
     for J in (2.0, 3.0):
         assert abs(energies[J] - J * energies[1.0]) < 1e-10
+
+
+def test_what_is_meant_is_said():
+    problem = dict(lattice=6, charges=dict(N_up=3, N_dn=3), **ONE)
+    with pytest.raises(kl.BadInput, match=r"params=dict\(U=...\)"):
+        kl.dmrg("hubbard", U=4, **problem)
+    with pytest.raises(kl.BadInput, match="did you mean accuracy"):
+        kl.dmrg("hubbard", acuracy=1e-6, **problem)
+    for charges in ("scan", dict(N_up="scan", N_dn=3), dict(N_up="2:3", N_dn=3), dict(N_up="2,3", N_dn=3)):
+        for run in (kl.ed, kl.dmrg):
+            with pytest.raises(kl.BadInput, match="kl.sweep"):
+                run("hubbard", lattice=6, charges=charges, **ONE)
+    charges = [dict(N_up=n, N_dn=3) for n in (2, 3)]
+    sectors = kl.sweep(kl.ed, "hubbard", {"charges": charges}, lattice=6, **ONE)
+    single = [kl.ed("hubbard", lattice=6, charges=c, **ONE).energy for c in charges]
+    assert [r.energy for r in sectors] == single
+    pytest.importorskip("matplotlib").use("Agg")
+    assert "energy per site" in [ax.get_title() for ax in sectors.plot().axes]

@@ -110,6 +110,8 @@ def test_bonds_and_density_matrices():
     pair = -(w[w > 1e-14] * np.log(w[w > 1e-14])).sum()
     assert mutual[0, 0] + mutual[1, 1] - pair == pytest.approx(mutual[0, 1], abs=1e-9)
     assert r.to_xarray()["mutual"].dims == ("site", "site_2")
+    assert r.to_xarray()["bond/vector"].dims == ("bond", "axis")
+    assert r.to_xarray()["bond/class/rung"].dims == ("bond",)
     titles = " ".join(ax.get_title() for ax in r.plot().axes)
     for wanted in ("energy on bonds nn", "n↓(j)⟩ on bonds nn", "on bonds rung", "mutual information"):
         assert wanted in titles.replace("\n", " "), titles
@@ -150,6 +152,7 @@ def test_figures_of_several_results():
     assert abs(limit["y"][0]) < 0.1 + limit["error"][0]
     axes = {ax.get_title(): ax for ax in kl.plot(rs).axes}
     assert axes["gap against size"].get_xlabel().startswith("1 / L\nlimit ")
+    assert len(kl.plot(rs[0]).axes) == len(rs[0].plot().axes)
     with pytest.raises(ValueError):
         kl.plot([])
     with pytest.raises(ValueError):
