@@ -9,6 +9,7 @@
 #include "dmrg/dmrg.h"
 #include "dmrg/canonical.h"
 #include "dmrg/engine.h"
+#include "dmrg/lopsided.h"
 #include "dmrg/products.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -58,6 +59,7 @@ typedef struct run {
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double discarded, entropy; /* of the last truncation */
     double *entropies;
+    int lopsided; /* see lopsided.h */
 } run;
 
 static kl_status report_state(run *r, int direction, kl_err *err)
@@ -493,6 +495,8 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
     kl_status st = KL_OK;
     r->where = r->e->ex;
     KL_TRY(kl_engine_state(r->e, r->energy, state, err));
+    r->lopsided = 0;
+    if (r->o->nstate == 1) KL_TRY(kl_engine_lopsided(r->e, &r->lopsided, err));
     if (r->res->stop == KL_STOP_INTERRUPTED || !kl_schedule_unguarded(&r->plan, r->res)) goto out;
     st = probe(r, err);
     /* it carries more states than the run did; what was found stands, its gap unknown */
@@ -548,8 +552,8 @@ static void sum_up(run *r)
     res->error_estimate = now.bar;
     res->energy_extrapolated = now.limit;
     res->gap = now.next;
-    res->unresolved = now.mixed;
-    res->distance = now.distance;
+    res->unresolved = r->lopsided && !(now.mixed > 0) ? now.bar : now.mixed;
+    res->distance = r->lopsided ? 1 : now.distance;
     res->wait = now.wait;
     for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];
     memcpy(res->energy_kept, r->energy, sizeof *res->energy_kept * (size_t)r->o->nstate);

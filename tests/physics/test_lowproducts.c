@@ -32,8 +32,8 @@ static double *diagonal_of(const oracle_sector *s)
     return d;
 }
 
-/* Every product found is one of the sector, with its energy, no two are the same, and where parts of few sites
-   are few enough for the search to keep all, they are the lowest there are. */
+/* Every product found is one of the sector, with its energy, no two are the same, and where parts of few
+   sites are few enough for the search to keep all, they are the lowest there are. */
 static void check_sector(const core_job *j, const oracle *o, kl_qn target)
 {
     kl_err err = {""};
@@ -128,8 +128,8 @@ static void test_known(void **state)
 
 static void count(void *self) { ++*(int *)self; }
 
-/* Every allocation fails in turn, of the search alone and of a run that gives its start up: an error each time,
-   nothing left behind. */
+/* Every allocation fails in turn, of the search alone and of a run that gives its start up: an error each
+   time, nothing left behind. */
 static void test_run_out(void **state)
 {
     static const int trap[] = {0, 0, 0, 1, 1, 1, 1, 1, 0, 0};
