@@ -308,15 +308,21 @@ static kl_status write_grid(const writing *w, const grid *g, kl_err *err)
     kl_status st = KL_OK;
     const int *const row = g->row, *const col = g->col;
     for (int j = 0; j + 1 < g->ncol; j++) {
-        int64_t nstrip = 0;
+        int64_t nstrip = 0, from = 0;
+        int rising =
+            1; /* stacks have many records below each other, each beginning where others do or lower */
         for (int64_t q = 0; q < g->nall; q++) {
             const kl_span *const x = &g->all[q];
-            if (x->col <= col[j] && x->col + x->n >= col[j + 1]) g->strip[nstrip++] = *x;
+            if (x->col > col[j] || x->col + x->n < col[j + 1]) continue;
+            rising &= nstrip == 0 || x->row >= g->strip[nstrip - 1].row;
+            g->strip[nstrip++] = *x;
         }
         for (int i = 0; i + 1 < g->nrow; i++) {
             int64_t n = 0;
-            for (int64_t q = 0; q < nstrip; q++) {
+            while (from < nstrip && g->strip[from].row + g->strip[from].m <= row[i]) from++;
+            for (int64_t q = from; q < nstrip; q++) {
                 const kl_span *const x = &g->strip[q];
+                if (rising && x->row > row[i]) break;
                 if (x->row <= row[i] && x->row + x->m >= row[i + 1]) g->here[n++] = *x;
             }
             if (n == 0 && (!w->d->zero || w->keep)) continue;

@@ -90,9 +90,17 @@ void kl_tile_shape_tiles(const kl_tile_plan_opts *p, const kl_output *o, int mos
 
 enum { KINDS = 4 }; /* of tiles of one output: with a row of units more or less, and a column of them */
 
-/* The tiles of an output, the costliest kind first; returns what they cost together. */
+/* What the host takes to list a tile, several threads at it, in cycles of all the device's blocks: the fewer
+   tiles a list has that is used once, the better. */
+static double listing(const kl_batch *b)
+{
+    enum { CYCLES = 6000 };
+    return b->once ? CYCLES : 0;
+}
+
+/* The tiles of an output, the costliest kind first; returns what they cost together. extra: of each tile. */
 static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps,
-                       load l[KINDS])
+                       double extra, load l[KINDS])
 {
     int um, un, tm, tn;
     double sum = 0;
@@ -107,7 +115,8 @@ static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_
                            : more_n ? more_n
                                     : tn);
         l[k] = (load){n > 0 ? kl_tile_shape_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n,
-                                                 steps, o->count)
+                                                 steps, o->count) +
+                                  extra
                             : 0,
                       n};
         sum += l[k].cost * (double)n;
@@ -126,9 +135,9 @@ enum { SIZES = 7 };
 /* An output of each of the alike, for each size: its tiles, and their cost together. */
 typedef struct costs {
     int64_t n;
-    int hands;    /* threads that make them */
+    int hands; /* threads that make them */
     alike *a;
-    load *l;      /* [SIZES][n][KINDS] */
+    load *l; /* [SIZES][n][KINDS] */
     double *work; /* [SIZES][n] */
 } costs;
 
@@ -137,6 +146,7 @@ typedef struct costing {
     const kl_tile_plan_opts *p;
     const kl_output *o;
     const int *try_m, *try_n;
+    double extra; /* of each tile */
     costs *c;
 } costing;
 
@@ -156,7 +166,8 @@ static void cost_task(void *self, int64_t task, int thread)
             if (t > 0 && one->m <= x->try_m[t] * p->unit_m && one->n <= x->try_n[t] * p->unit_n) {
                 memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
                 c->work[t * c->n + g] = c->work[g];
-            } else c->work[t * c->n + g] = loads_of(p, one, x->try_m[t], x->try_n[t], one->steps, l);
+            } else
+                c->work[t * c->n + g] = loads_of(p, one, x->try_m[t], x->try_n[t], one->steps, x->extra, l);
         }
 }
 
@@ -176,7 +187,7 @@ static kl_status make_costs(const kl_tile_plan_maker *s, const kl_batch *b, cons
     }
     KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
     KL_TRY(kl_realloc(&c->work, SIZES * c->n, KL_MEM_RECORD, err));
-    costing x = {p, o, try_m, try_n, c};
+    costing x = {p, o, try_m, try_n, listing(b), c};
     kl_par_for(c->hands, (c->n + TOGETHER - 1) / TOGETHER, cost_task, &x);
 out:
     return st;
@@ -226,11 +237,12 @@ static int64_t cut_the_rest(const kl_tile_plan_opts *p, int64_t whole, int parts
 }
 
 /* Lone tiles: what they take of a block in all, if that is less than whole blocks would; else 0. */
-static double cost_lone(const kl_tile_plan_opts *p, const kl_output *o, int64_t steps, double otherwise)
+static double cost_lone(const kl_tile_plan_opts *p, const kl_output *o, int64_t steps, double extra,
+                        double otherwise)
 {
     int um, un, tm, tn;
     kl_tile_shape_tiles(p, o, 1, 1, &um, &un, &tm, &tn);
-    const double cost = (double)um * un * (double)steps * p->cost_lone;
+    const double cost = (double)um * un * ((double)steps * p->cost_lone + extra);
     return steps <= p->most_lone && cost < otherwise ? cost : 0;
 }
 
@@ -253,8 +265,9 @@ static void price_task(void *self, int64_t task, int thread)
         load one[KINDS];
         kl_output *const o = &x->o[i];
         const int64_t steps = kl_tile_shape_steps(x->s, x->b, o, x->p->depth);
-        const double otherwise = loads_of(x->p, o, x->p->most_m, x->p->most_n, steps, one),
-                     alone = x->lone && x->p->cost_lone > 0 ? cost_lone(x->p, o, steps, otherwise) : 0;
+        const double extra = listing(x->b),
+                     otherwise = loads_of(x->p, o, x->p->most_m, x->p->most_n, steps, extra, one),
+                     alone = x->lone && x->p->cost_lone > 0 ? cost_lone(x->p, o, steps, extra, otherwise) : 0;
         o->cost = alone > 0 ? 0 : one[0].cost;
         o->lone = alone > 0;
         x->alone[i] = alone;

@@ -127,49 +127,87 @@ static kl_rec add_to(const kl_bigop *of, const kl_part *p, const kl_part *whole)
                     .alpha = p->coef};
 }
 
-static kl_status push_operator(const laying *x, int op, int c, kl_batch *b, kl_err *err)
+/* The records of a group: operators order[0, many) from sector c. */
+typedef struct summing {
+    int many, c;
+    const int *order;
+} summing;
+
+typedef struct listing {
+    const laying *x;
+    kl_batch *b;
+    const summing *group;
+} listing;
+
+static void list_task(void *self, int64_t i, int thread)
+{
+    const listing *const l = self;
+    const kl_bigop *const of = l->x->of;
+    const summing *const g = &l->group[i];
+    kl_rec *to = l->b->rec + l->b->group[i].first;
+    (void)thread;
+    for (int k = 0; k < g->many; k++) {
+        const int64_t at = (int64_t)g->order[k] * of->enlarged->basis.nsec + g->c;
+        if (of->first[at] == of->first[at + 1]) continue;
+        const kl_part whole = whole_of(l->x, g->order[k], g->c);
+        for (int64_t p = of->first[at]; p < of->first[at + 1]; p++) *to++ = add_to(of, &of->part[p], &whole);
+    }
+}
+
+/* Room for the records of a group that writes [at, at + n). */
+static kl_status open_sum(const laying *x, const summing *g, int64_t at, int64_t n, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_bigop *const of = x->of;
-    const int64_t at = (int64_t)op * of->enlarged->basis.nsec + c;
-    if (of->first[at] == of->first[at + 1]) goto out;
-    const kl_part whole = whole_of(x, op, c);
-    KL_TRY(kl_batch_reserve(b, of->first[at + 1] - of->first[at], err));
-    for (int64_t i = of->first[at]; i < of->first[at + 1]; i++)
-        *kl_batch_push(b) = add_to(of, &of->part[i], &whole);
+    int64_t nrec = 0;
+    for (int k = 0; k < g->many; k++) nrec += parts_of(x->of, g->order[k], g->c);
+    KL_TRY(kl_batch_open_group(b, at, n, err));
+    KL_TRY(kl_batch_reserve(b, nrec, err));
+    b->nrec += nrec;
+    b->group[b->ngroup - 1].last = b->nrec;
 out:
     return st;
 }
 
-/* A group for each stack, and for each matrix that is in none. */
+/* A group for each stack, and for each matrix that is in none. They add to zeros: most of a stack is never
+   written, and is nothing to list. */
 static kl_status list_sums(const laying *x, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_bigop *const of = x->of;
     const kl_basis *const basis = &of->enlarged->basis;
     const int n = basis->nsec;
+    int *single = NULL;
+    summing *group = NULL;
+    KL_TRY(kl_alloc(&group, ((int64_t)x->kinds.n + of->nop) * n, KL_MEM_RECORD, err));
+    KL_TRY(kl_alloc(&single, of->nop, KL_MEM_RECORD, err));
     for (int k = 0; k < x->kinds.n; k++)
         for (int c = 0; c < n; c++) {
-            const int first = x->kinds.first[k], many = x->kinds.first[k + 1] - first;
+            const int *const order = x->kinds.order + x->kinds.first[k];
+            const int many = x->kinds.first[k + 1] - x->kinds.first[k];
             const int64_t at = x->stack[(int64_t)k * n + c];
             if (at < 0) continue;
-            const int to = of->dst[(int64_t)x->kinds.order[first] * n + c];
-            KL_TRY(kl_batch_open_group(b, at, (int64_t)basis->dim[to] * many * basis->dim[c], err));
-            for (int i = 0; i < many; i++) KL_TRY(push_operator(x, x->kinds.order[first + i], c, b, err));
-            kl_batch_close_group(b, 0);
+            const int to = of->dst[(int64_t)order[0] * n + c];
+            group[b->ngroup] = (summing){many, c, order};
+            KL_TRY(
+                open_sum(x, &group[b->ngroup], at, (int64_t)basis->dim[to] * many * basis->dim[c], b, err));
         }
-    for (int op = 0; op < of->nop; op++)
+    for (int op = 0; op < of->nop; op++) {
+        single[op] = op;
         for (int c = 0; c < n; c++) {
             const int64_t at = x->alone[(int64_t)op * n + c];
             if (at < 0) continue;
             const int to = of->dst[(int64_t)op * n + c];
-            KL_TRY(kl_batch_open_group(b, at, (int64_t)basis->dim[to] * basis->dim[c], err));
-            KL_TRY(push_operator(x, op, c, b, err));
-            kl_batch_close_group(b, 0);
+            group[b->ngroup] = (summing){1, c, single + op};
+            KL_TRY(open_sum(x, &group[b->ngroup], at, (int64_t)basis->dim[to] * basis->dim[c], b, err));
         }
-    b->zero = 1;
+    }
+    listing all = {x, b, group};
+    kl_par_for(of->block->ex->nthread, b->ngroup, list_task, &all);
+    kl_batch_count(b);
     kl_bigop_bases(of, b);
 out:
+    kl_free(&group);
+    kl_free(&single);
     return st;
 }
 
@@ -214,6 +252,7 @@ kl_status kl_bigop_dense(const kl_bigop *of, kl_bigop **out, kl_err *err)
         KL_TRY(list_sums(&x, &b, err));
         g->list_bytes = b.nrec * (int64_t)sizeof(kl_rec);
         KL_TRY(kl_exec_alloc_operators(ex, x.npack, &g->pack, err));
+        ex->vt.fill(ex, x.npack, 0.0, g->pack);
         KL_TRY(kl_batch_run(&b, ex, of->block->data, g->pack, err));
     }
     g->npack = x.npack;

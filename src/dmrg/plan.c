@@ -34,6 +34,8 @@ static kl_status dry_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t
     return KL_OK;
 }
 
+static void dry_fill(kl_exec *ex, int64_t n, double a, kl_dptr y) { (void)ex, (void)n, (void)a, (void)y; }
+
 static kl_status dry_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
 {
     (void)ex, (void)b, (void)err;
@@ -496,6 +498,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.alloc = dry_alloc;
     dry.vt.release = dry_release;
     dry.vt.upload = dry_upload;
+    dry.vt.fill = dry_fill;
     dry.vt.batch_prepare = dry_prepare;
     dry.vt.batch_apply = dry_apply;
     dry.vt.batch_release = dry_batch_release;

@@ -81,6 +81,20 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork)
     if (nwork > b->nwork) b->nwork = nwork;
 }
 
+void kl_batch_count(kl_batch *b)
+{
+    b->flop = b->bytes = 0;
+    for (int k = 0; k < b->ngroup; k++) {
+        kl_group *const g = &b->group[k];
+        g->flop = 0;
+        for (int64_t i = g->first; i < g->last; i++) {
+            g->flop += kl_rec_flop(&b->rec[i]);
+            b->bytes += bytes_of(&b->rec[i]);
+        }
+        b->flop += g->flop;
+    }
+}
+
 kl_status kl_batch_join(kl_batch *b, const kl_batch *more, int64_t y, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -86,6 +86,8 @@ kl_status kl_batch_reserve(kl_batch *b, int64_t n, kl_err *err) KL_MUST_CHECK;
 static inline kl_rec *kl_batch_push(kl_batch *b) { return &b->rec[b->nrec++]; }
 /* Ends the group that is open: counts its flops; nwork as given. */
 void kl_batch_close_group(kl_batch *b, int64_t nwork);
+/* The same for all groups of a list that has been written in place, without intermediates. */
+void kl_batch_count(kl_batch *b);
 /* Appends the groups of another list; its result begins at y of this one. */
 kl_status kl_batch_join(kl_batch *b, const kl_batch *more, int64_t y, kl_err *err) KL_MUST_CHECK;
 /* Totals and the order of groups. */
