@@ -275,6 +275,45 @@ void kl_panels_zone(const kl_geometry *g, kl_panel *p)
     memcpy(p->outline, v, sizeof v);
 }
 
+/* n momenta 0, 1, ... of 2 pi / n, moved into (-pi, pi]: in units of pi, ascending, and which each is. */
+static kl_status fold(int64_t n, double **at, int64_t **which, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_alloc(at, n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(which, n, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < n; i++) {
+        (*which)[i] = (n / 2 + 1 + i) % n;
+        (*at)[i] = 2.0 * (double)((*which)[i] > n / 2 ? (*which)[i] - n : (*which)[i]) / (double)n;
+    }
+out:
+    return st;
+}
+
+/* All momenta of a grid along x and y as a map of the first Brillouin zone. */
+static kl_status zone_map(const kl_result *r, const kl_measured *m, const char *title, kl_figure *f,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_panel *p;
+    int64_t *ix = NULL, *iy = NULL;
+    KL_TRY(kl_figure_add(f, KL_PANEL_PLANE, title, &p, err));
+    snprintf(p->x, sizeof p->x, "qx / π");
+    snprintf(p->y, sizeof p->y, "qy / π");
+    p->nx = m->shape[0];
+    p->ny = m->shape[1];
+    KL_TRY(fold(p->nx, &p->grid_x, &ix, err));
+    KL_TRY(fold(p->ny, &p->grid_y, &iy, err));
+    KL_TRY(kl_alloc(&p->z, p->nx * p->ny, KL_MEM_MISC, err));
+    for (int64_t x = 0; x < p->nx; x++)
+        for (int64_t y = 0; y < p->ny; y++) p->z[y * p->nx + x] = m->data[ix[x] * p->ny + iy[y]];
+    kl_panels_zone(&r->geometry, p);
+    snprintf(p->note, sizeof p->note, "%s", p->noutline > 0 ? "outline: the first Brillouin zone" : "");
+out:
+    kl_free(&ix);
+    kl_free(&iy);
+    return st;
+}
+
 kl_status kl_panels_structure(const kl_result *r, const kl_measured *m, kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -301,6 +340,7 @@ kl_status kl_panels_structure(const kl_result *r, const kl_measured *m, kl_figur
     int square = 1; /* the two directions are those of x and y */
     for (int64_t i = 0; i < along * across; i++)
         square &= fabs(k[i][0] - k[i / across * across][0]) < 1e-9 && fabs(k[i][1] - k[i % across][1]) < 1e-9;
+    if (square && across > 2) KL_TRY(zone_map(r, m, title, f, err));
     KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
     if (square) snprintf(p->x, sizeof p->x, "qx / π");
     else

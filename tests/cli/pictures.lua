@@ -107,6 +107,20 @@ do
     ok(out:find "density/0,1" and out:find "only plots of one result", "what is left out is told", out)
 end
 
+-- The structure factor over a grid of momenta: a map of the zone, whose sum rule is that of the spins.
+do
+    run("dmrg heisenberg --lattice torus:4x3 --charge Sz=0 --accuracy 1e-8 --threads 1 "
+        .. "--measure 'structure(Sz,Sz)' --output z.h5")
+    local f, out = figure "z.h5"
+    local map = panel(f, "structure factor")
+    local sum = 0
+    for _, v in ipairs(map.plane or {}) do sum = sum + v / 12 end
+    local good = map.plane_x and table.concat(map.plane_x, " ") == "-0.5 0 0.5 1" and #map.plane_y == 3
+        and #map.outline == 8
+    ok(good and math.abs(sum - 1 / 4) < 1e-6 and math.abs(map.plane[4 + 2]) < 1e-6,
+        "structure factor as a map", sum, out)
+end
+
 if shell "gnuplot --version" ~= 0 then kit.skip("pictures", "no gnuplot")
 else
     for _, case in ipairs {
