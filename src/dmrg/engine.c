@@ -82,6 +82,7 @@ out:
 
 static void drop_warm(kl_engine *e)
 {
+    kl_onesite_forget(e);
     kl_isometry_destroy(&e->warm);
     e->ex->vt.release(e->ex, &e->warm_data);
 }
@@ -104,11 +105,16 @@ static void drop_dense(kl_engine *e)
     for (int i = 0; i < 2; i++) kl_bigop_destroy(&e->dense[i]);
 }
 
-static void drop_centre(kl_engine *e)
+static void drop_operators(kl_engine *e)
 {
     drop_dense(e);
     kl_bigop_destroy(&e->row_op);
     kl_bigop_destroy(&e->col_op);
+}
+
+static void drop_centre(kl_engine *e)
+{
+    drop_operators(e);
     kl_onesite_destroy(e);
     kl_layout_clear(&e->layout);
     kl_enlarged_destroy(&e->row);
@@ -312,6 +318,7 @@ kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err)
         e->ex->vt.release(e->ex, &e->psi);
         e->psi = psi;
     }
+    if (nstate != e->nstate) kl_onesite_forget(e);
     e->nstate = nstate;
 out:
     return st;
@@ -530,31 +537,6 @@ out:
     return st;
 }
 
-static void count_memory(kl_engine *e, const kl_bigop *const of[2], const kl_batch *b,
-                         const kl_eig_opts *opts)
-{
-    kl_exec *const ex = e->ex;
-    kl_batch_plan plan = {.share = 0};
-    const int64_t room = ex->vt.room(ex);
-    double work = 0;
-    int64_t operators = 0;
-    for (int i = 0; i < 2; i++)
-        operators += e->dense[i] ? e->dense[i]->npack : of[i]->block->ndata + of[i]->npack;
-    for (int i = 0; i < b->ngroup; i++) work += (double)b->group[i].nwork;
-    ex->vt.batch_explain(ex, b, &plan);
-    e->list = (kl_list_cost){.operator_bytes = 8 * operators,
-                             .vector_bytes = 8 * (b->nx + b->ny),
-                             .all_work_bytes = 8 * (int64_t)work,
-                             .one_work_bytes = 8 * b->nwork,
-                             .run_bytes = plan.work_bytes + plan.list_bytes,
-                             .moved_bytes = plan.moved_bytes,
-                             .basis_bytes = 8 * e->layout.n * kl_davidson_columns(opts, e->layout.n),
-                             .free_bytes = ex->space == KL_SPACE_DEVICE && room < INT64_MAX ? room : 0,
-                             .share = ex->space != KL_SPACE_DEVICE ? 0
-                                      : plan.share > 0             ? plan.share
-                                                                   : 1};
-}
-
 kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, kl_eig_stats *stats,
                           kl_err *err)
 {
@@ -563,6 +545,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     const kl_bigop *of[2];
     const int whole = o->scope != KL_SOLVE_PART;
     const double t0 = kl_prof_seconds();
+    kl_onesite_forget(e);
     KL_TRY(operators_of_product(e, of, err));
     KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 1, &s, err));
     if (o->records && kl_ranks_first(e->ex)) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
@@ -579,7 +562,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
         .seed = e->seed,
         .trust_start = o->trust_start,
         .lines = o->lines};
-    if (o->lines) count_memory(e, of, &s->batch, &opts);
+    if (o->lines) kl_engine_count_memory(e, of, &s->batch, &opts);
     if (e->layout.n < e->nstate) {
         st = kl_fail(err, KL_EINPUT, "%d states are asked for, but the sector has only %lld", e->nstate,
                      (long long)e->layout.n);
@@ -645,17 +628,18 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
 {
     kl_status st = KL_OK;
     const int c = e->centre, right = direction > 0;
-    const kl_side side = right ? KL_LEFT : KL_RIGHT;
+    const kl_side side = right ? KL_LEFT : KL_RIGHT, other = right ? KL_RIGHT : KL_LEFT;
     /* site absorbed, site whose isometry is opened */
     const int pos = right ? c : c + 1, open = right ? c + 2 : c - 1;
     kl_isometry *iso = NULL;
     kl_enlarged *row = NULL, *col = NULL;
     kl_layout lay = {0};
+    kl_ahead ahead = {0};
     kl_dptr psi = {0}, data = {0};
     double t = kl_prof_seconds(), u;
     KL_TRY(kl_engine_make_operators(e, err));
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
-    kl_wave wave = kl_engine_wave(e);
+    const kl_wave wave = kl_engine_wave(e);
     const kl_warm warm = {e->warm, e->warm_data};
     kl_trunc_opts with = *o;
     with.narrow = e->one != NULL;
@@ -666,27 +650,26 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     e->seconds[KL_PART_TRUNCATE] += (u = kl_prof_seconds()) - t, t = u;
     KL_TRY(grow(e, side, pos, grown, err));
     e->seconds[KL_PART_GROW] += (u = kl_prof_seconds()) - t, t = u;
-    KL_TRY(kl_onesite_restore(e, err));
-    wave = kl_engine_wave(e);
+    if (e->one) drop_operators(e);
     const int to = c + direction;
     const kl_isometry *const opened = right ? e->right[open] : e->left[open];
     /* the isometry that is opened comes back, and the wavefunction is transformed */
     kl_engine_make_room(e, 9 * (opened->ndata + e->layout.n * e->nstate));
-    KL_TRY(kl_engine_bring_isometry(e, right ? KL_RIGHT : KL_LEFT, open, err));
+    KL_TRY(kl_engine_bring_isometry(e, other, open, err));
     kl_exec_move_operators(e->ex, 0, opened->ndata, right ? &e->right_data[open] : &e->left_data[open]);
     KL_TRY(kl_engine_enlarge(e, KL_LEFT, to, &e->left_block[to]->basis, &row, err));
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, to + 1, &e->right_block[to + 2]->basis, &col, err));
     KL_TRY(kl_layout_create(e->terms->model, &row->basis, &col->basis, e->target, &lay, err));
     KL_TRY(e->ex->vt.alloc(e->ex, lay.n * e->nstate, &psi, err));
     const kl_wave next = {.row = row, .col = col, .layout = &lay, .psi = psi};
-    KL_TRY(kl_wave_transform(e->ex, direction, e->nstate, &wave, isometry_at(e, side, pos),
-                             isometry_at(e, right ? KL_RIGHT : KL_LEFT, open), &next, err));
+    const kl_isometry_on made = isometry_at(e, side, pos), known = isometry_at(e, other, open);
+    if (e->one) KL_TRY(kl_onesite_carry(e, direction, made, known, &next, &ahead, err));
+    else KL_TRY(kl_wave_transform(e->ex, direction, e->nstate, &wave, made, known, &next, err));
     drop_centre(e);
     e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
     row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;
-    /* the block that was opened is no more */
-    kl_block_destroy(right ? &e->right_block[open] : &e->left_block[open + 1]);
-    keep_warm(e, right ? KL_RIGHT : KL_LEFT, open);
+    keep_warm(e, other, open);
+    kl_onesite_keep(e, &ahead, right ? &e->right_block[open] : &e->left_block[open + 1]);
     KL_TRY(kl_engine_put_away(e, side, pos, err));
     e->seconds[KL_PART_TRANSFORM] += kl_prof_seconds() - t;
 out:
@@ -694,6 +677,7 @@ out:
     kl_enlarged_destroy(&row);
     kl_enlarged_destroy(&col);
     kl_layout_clear(&lay);
+    kl_ahead_clear(e->ex, &ahead);
     e->ex->vt.release(e->ex, &psi);
     e->ex->vt.release(e->ex, &data);
     return st;

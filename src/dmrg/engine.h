@@ -7,6 +7,7 @@
 #include "dmrg/state.h"
 #include "dmrg/superblock.h"
 #include "dmrg/truncate.h"
+#include "dmrg/wave.h"
 #include "solve/eig.h"
 
 typedef struct kl_engine {
@@ -31,6 +32,11 @@ typedef struct kl_engine {
     kl_isometry *warm; /* NULL at first */
     kl_dptr warm_data;
     kl_side warm_side; /* what it is of: no help for a truncation of that side, where the sweep reverses */
+    /* the block that it made, until the centre is solved: of a device with room for it; else NULL */
+    kl_block *warm_block;
+    /* the wavefunctions with the side that was opened last in the basis of `warm`, until the centre is
+       solved; psi.addr 0: not there */
+    kl_ahead ahead;
     kl_enlarged *row, *col; /* bases of the centre */
     kl_layout layout;
     kl_dptr psi; /* [nstate][layout.n] */

@@ -65,6 +65,31 @@ void kl_engine_settle(kl_engine *e)
     }
 }
 
+void kl_engine_count_memory(kl_engine *e, const kl_bigop *const of[2], const kl_batch *b,
+                            const kl_eig_opts *opts)
+{
+    kl_exec *const ex = e->ex;
+    kl_batch_plan plan = {.share = 0};
+    const int64_t room = ex->vt.room(ex);
+    double work = 0;
+    int64_t operators = 0;
+    for (int i = 0; i < 2; i++)
+        operators += e->dense[i] ? e->dense[i]->npack : of[i]->block->ndata + of[i]->npack;
+    for (int i = 0; i < b->ngroup; i++) work += (double)b->group[i].nwork;
+    ex->vt.batch_explain(ex, b, &plan);
+    e->list = (kl_list_cost){.operator_bytes = 8 * operators,
+                             .vector_bytes = 8 * (b->nx + b->ny),
+                             .all_work_bytes = 8 * (int64_t)work,
+                             .one_work_bytes = 8 * b->nwork,
+                             .run_bytes = plan.work_bytes + plan.list_bytes,
+                             .moved_bytes = plan.moved_bytes,
+                             .basis_bytes = 8 * e->layout.n * kl_davidson_columns(opts, e->layout.n),
+                             .free_bytes = ex->space == KL_SPACE_DEVICE && room < INT64_MAX ? room : 0,
+                             .share = ex->space != KL_SPACE_DEVICE ? 0
+                                      : plan.share > 0             ? plan.share
+                                                                   : 1};
+}
+
 /* Of the host's memory a block takes what lies there. */
 static int64_t host_bytes_of(const kl_engine *e, const kl_block *b)
 {

@@ -12,6 +12,10 @@ void kl_engine_make_room(kl_engine *e, int64_t bytes);
    wants there; else on the host, from where lists stream them. */
 void kl_engine_settle(kl_engine *e);
 
+/* What the product and the eigensolver of this centre take, as e->list: of its operators, b its list. */
+void kl_engine_count_memory(kl_engine *e, const kl_bigop *const of[2], const kl_batch *b,
+                            const kl_eig_opts *opts);
+
 /* Where host_bytes says how much of the host's memory is to be used: operators of cuts that this centre does
    not use wait in files, the farthest first, until `more` bytes would fit. What the centre itself takes is
    taken. */

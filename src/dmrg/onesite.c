@@ -10,7 +10,9 @@
 enum {
     SHARE = 10, /* states added: those kept over this, */
     LEAST = 8,  /* and no fewer than these, in addition to those by which m grows; */
-    GROWTH = 24 /* at most as many as are known, and this number more */
+    GROWTH = 24, /* at most as many as are known, and this number more */
+    /* states of a sector from which a copy of operators and two narrow products take less time than all */
+    WORTH_KNOWN = 128,
 };
 
 /* A block as if it were an enlarged one: its operators have one part each. */
@@ -134,6 +136,46 @@ static void clear(const kl_engine *e, kl_onesite **pone)
 
 void kl_onesite_destroy(kl_engine *e) { clear(e, &e->one); }
 
+/* The same of wavefunctions that are there in the basis of the isometry that the absorbed site had, whose
+   states are the first of its basis now. */
+static kl_status widen(const kl_engine *e, kl_side side, const kl_basis *bare, const kl_layout *lay,
+                       kl_dptr to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_layout *const in = &e->ahead.layout;
+    const int left = side == KL_LEFT;
+    const kl_basis *const other = left ? &e->col->basis : &e->row->basis;
+    kl_batch q;
+    kl_batch_init(&q);
+    for (int i = 0; i < other->nsec * e->nstate; i++) {
+        const int sec = i / e->nstate, v = i % e->nstate;
+        const int known = left ? in->back[sec] : in->pair[sec], now = left ? lay->back[sec] : lay->pair[sec];
+        if (known < 0 || now < 0) continue;
+        const int64_t x = v * in->n + in->off[left ? known : sec],
+                      y = v * lay->n + lay->off[left ? now : sec];
+        const int states = e->warm->basis.dim[known];
+        KL_TRY(kl_batch_open_group(&q, y, (int64_t)other->dim[sec] * bare->dim[now], err));
+        KL_TRY(kl_batch_reserve(&q, 1, err));
+        *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD,
+                                      .at_a = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = left ? states : other->dim[sec],
+                                      .n = left ? other->dim[sec] : states,
+                                      .lda = left ? states : other->dim[sec],
+                                      .ldc = left ? bare->dim[now] : other->dim[sec],
+                                      .a = x,
+                                      .c = y,
+                                      .alpha = 1};
+        kl_batch_close_group(&q, 0);
+    }
+    e->ex->vt.fill(e->ex, e->nstate * lay->n, 0.0, to);
+    q.nx = e->nstate * in->n, q.ny = e->nstate * lay->n;
+    KL_TRY(kl_batch_run(&q, e->ex, e->ahead.psi, to, err));
+out:
+    kl_batch_clear(&q);
+    return st;
+}
+
 /* The centre becomes one of a single site: *pone has the isometry of the other one and its side, and is taken
    over. psi: the wavefunctions in the new form, on the host, or NULL: they are projected. */
 static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int64_t npsi, kl_err *err)
@@ -145,7 +187,8 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
     kl_bigop *op = NULL;
     kl_layout lay = {0};
     kl_dptr to = {0};
-    KL_TRY(kl_block_grow(e->ex, left ? e->row_op : e->col_op, one->iso, one->data, &one->block, err));
+    KL_TRY(kl_block_grow_on(e->ex, left ? e->row_op : e->col_op, one->iso, one->data, e->warm_block,
+                            WORTH_KNOWN, &one->block, err));
     KL_TRY(kl_onesite_bare(one->block, &bare, &op, err));
     KL_TRY(kl_layout_create(e->terms->model, left ? &bare->basis : &e->row->basis,
                             left ? &e->col->basis : &bare->basis, e->target, &lay, err));
@@ -156,10 +199,12 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
         goto out;
     }
     if (psi) KL_TRY(e->ex->vt.upload(e->ex, to, psi, lay.n * e->nstate, err));
+    else if (e->ahead.psi.addr) KL_TRY(widen(e, one->side, &bare->basis, &lay, to, err));
     else {
         const kl_reform t = {.one = one, .two = &e->layout, .narrow = &lay, .back = 0};
         KL_TRY(reform(e, &t, e->psi, to, err));
     }
+    kl_onesite_forget(e);
     /* nothing fails from here on */
     kl_enlarged **const basis = left ? &e->row : &e->col;
     kl_bigop **const ops = left ? &e->row_op : &e->col_op;
@@ -213,9 +258,9 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
                               .full = e->full || e->ex->space == KL_SPACE_DEVICE,
                               .seed = seed};
     KL_TRY(kl_expand(e->ex, &o, &one->iso, &one->data, info, err));
-    kl_isometry_destroy(&e->warm);
     e->ex->vt.release(e->ex, &e->warm_data);
     KL_TRY(install(e, &one, NULL, 0, err));
+    kl_isometry_destroy(&e->warm);
     e->seconds[KL_PART_GROW] += kl_prof_seconds() - t0;
 out:
     clear(e, &one);
@@ -257,24 +302,44 @@ out:
     return st;
 }
 
-kl_status kl_onesite_restore(kl_engine *e, kl_err *err)
+kl_status kl_onesite_carry(const kl_engine *e, int direction, kl_isometry_on made, kl_isometry_on opened,
+                           const kl_wave *next, kl_ahead *ahead, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_onesite *const one = e->one;
-    kl_wave two;
-    if (!one) return KL_OK;
-    KL_TRY(kl_onesite_lift(e, &two, err));
-    kl_bigop_destroy(&e->row_op);
-    kl_bigop_destroy(&e->col_op);
-    for (int i = 0; i < 2; i++) kl_bigop_destroy(&e->dense[i]);
-    kl_enlarged **const basis = one->side == KL_LEFT ? &e->row : &e->col;
-    kl_enlarged_destroy(basis);
-    kl_layout_clear(&e->layout);
-    *basis = one->enlarged, e->layout = one->layout;
-    one->enlarged = NULL, one->layout = (kl_layout){0};
-    e->ex->vt.release(e->ex, &e->psi);
-    e->psi = two.psi;
-    clear(e, &e->one);
+    const kl_onesite *const one = e->one;
+    const int right = direction > 0;
+    const kl_wave wave = kl_engine_wave(e);
+    const kl_absorbed absorbed = {one->enlarged, {one->iso, one->data}};
+    KL_TRY(kl_layout_create(e->terms->model, right ? &next->row->basis : &opened.iso->basis,
+                            right ? &opened.iso->basis : &next->col->basis, e->target, &ahead->layout, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, ahead->layout.n * e->nstate, &ahead->psi, err));
+    KL_TRY(kl_wave_carry(e->ex, direction, e->nstate, &wave, &absorbed, made, right ? next->row : next->col,
+                         ahead, err));
+    KL_TRY(kl_wave_open(e->ex, direction, e->nstate, ahead, opened, next, err));
 out:
     return st;
+}
+
+void kl_onesite_keep(kl_engine *e, kl_ahead *ahead, kl_block **b)
+{
+    enum { ROOM = 4 }; /* blocks that could stand there besides */
+    kl_exec *const ex = e->ex;
+    /* processors have a shape of their own for each product: a run that was broken off before it is used
+       would go on to other bits */
+    const int may = *b && ex->space == KL_SPACE_DEVICE && kl_ranks_size(ex) == 1 && !(*b)->away &&
+                    !(*b)->file && !kl_exec_is_far(ex, (*b)->data);
+    kl_onesite_forget(e);
+    e->ahead = *ahead;
+    *ahead = (kl_ahead){0};
+    if (may && ex->vt.room(ex) / ROOM / (int64_t)sizeof(double) > (*b)->ndata) {
+        e->warm_block = *b;
+        *b = NULL;
+    }
+    kl_block_destroy(b);
+}
+
+void kl_onesite_forget(kl_engine *e)
+{
+    kl_block_destroy(&e->warm_block);
+    kl_ahead_clear(e->ex, &e->ahead);
 }

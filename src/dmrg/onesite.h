@@ -34,8 +34,15 @@ kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_er
 /* The wavefunctions of two sites, whichever the centre has. With one site wave->psi is new and the
    caller's. */
 kl_status kl_onesite_lift(const kl_engine *e, kl_wave *wave, kl_err *err) KL_MUST_CHECK;
-/* Both sites are at the centre again, the wavefunctions the same. Operators of the centre are gone. */
-kl_status kl_onesite_restore(kl_engine *e, kl_err *err) KL_MUST_CHECK;
+/* The wavefunctions of the next centre, of two sites, from those of one site here, made being the isometry
+   of the side that was truncated; *ahead: the same in the basis of the isometry that is opened. */
+kl_status kl_onesite_carry(const kl_engine *e, int direction, kl_isometry_on made, kl_isometry_on opened,
+                           const kl_wave *next, kl_ahead *ahead, kl_err *err) KL_MUST_CHECK;
+/* What is kept for a site that may be absorbed next: the wavefunctions ahead, if there are some, and the
+   block of the isometry that was opened, if the device has room for it; both are taken or destroyed. */
+void kl_onesite_keep(kl_engine *e, kl_ahead *ahead, kl_block **b);
+/* These are no longer wanted. */
+void kl_onesite_forget(kl_engine *e);
 void kl_onesite_destroy(kl_engine *e);
 
 #endif

@@ -128,6 +128,56 @@ static kl_isometry *isometry(kl_enlarged **e)
     return o;
 }
 
+/* A block from one of half the states of each sector, and of none of some sectors, is the same. */
+static void check_known(const core_job *j, const kl_bigop *g, const kl_isometry *o, kl_dptr data,
+                        const kl_block *want)
+{
+    kl_err err = {""};
+    kl_enlarged *e = NULL;
+    kl_isometry *few = NULL;
+    kl_block *known = NULL, *have = NULL;
+    const int n = o->basis.nsec;
+    int *const sec = calloc((size_t)n + 1, sizeof *sec), *const dim = calloc((size_t)n + 1, sizeof *dim);
+    int nsec = 0;
+    for (int c = 0; c < n; c++) {
+        if (c % 4 == 3) continue;
+        sec[nsec] = o->sec[c];
+        dim[nsec++] = (o->basis.dim[c] + 1) / 2;
+    }
+    expect_ok(kl_enlarged_copy(o->enlarged, &e, &err), err);
+    expect_ok(kl_isometry_create_take(&e, nsec, sec, dim, &few, &err), err);
+    for (int k = 0; k < nsec; k++)
+        for (int c = 0; c < n; c++)
+            if (o->sec[c] == sec[k])
+                memcpy(few->data + few->off[k], o->data + o->off[c],
+                       sizeof(double) * (size_t)o->enlarged->basis.dim[sec[k]] * (size_t)dim[k]);
+    kl_dptr there = core_upload(j->ex, few->ndata, few->data);
+    expect_ok(kl_block_grow(j->ex, g, few, there, &known, &err), err);
+    for (int least = 1; least <= 4; least += 3) {
+        expect_ok(kl_block_grow_on(j->ex, g, o, data, known, least, &have, &err), err);
+        expect_eq(have->ndata, want->ndata);
+        for (int op = 0; op < g->nop; op++)
+            for (int c = 0; c < n; c++) {
+                const int to = want->dst[op * n + c];
+                double big = 1e-300;
+                expect_eq(have->dst[op * n + c], to);
+                if (to < 0) continue;
+                double *const a = block_matrix(have, op, c), *const b = block_matrix(want, op, c);
+                const int64_t size = (int64_t)o->basis.dim[c] * o->basis.dim[to];
+                const double off = difference(a, b, size, &big);
+                expect_near(off, 0, 1e-13 * big * (4.0 + (double)size));
+                free(a);
+                free(b);
+            }
+        kl_block_destroy(&have);
+    }
+    kl_block_destroy(&known);
+    j->ex->vt.release(j->ex, &there);
+    kl_isometry_destroy(&few);
+    free(sec);
+    free(dim);
+}
+
 static int keep_even(void *self, kl_qn q)
 {
     (void)self;
@@ -218,6 +268,7 @@ static void check_side(const core_job *j, kl_side side, int drop)
                     free(have);
                     free(mid);
                 }
+            check_known(j, g, o, data, next[dense]);
             kl_bigop_destroy(&g);
         }
         kl_block_destroy(&next[1]);
