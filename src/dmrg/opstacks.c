@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "dmrg/channel.h"
 
+enum { FEW = 16 };
+
 /* A place between sectors: of the block from i to j, of the product from c to `to'. */
 typedef struct spot {
     const kl_bigop *g;
@@ -107,17 +109,61 @@ static kl_rec multiple_of_one(const spot *x, const kl_sum_one *one, double facto
                     .alpha = one->coef * factor};
 }
 
+/* A device cuts a product that has as many rows as matrices have numbers into tiles without end: where there
+   are few coefficients, it adds matrices instead. Processors sum in the same order for any number. */
+static int few_coefficients(const spot *x)
+{
+    int64_t n = 0;
+    for (int k = 0; k < x->place->nterm; k++)
+        n += (int64_t)x->sums->term[x->place->term + k].nin * x->place->nout;
+    return x->g->block->ex->space == KL_SPACE_DEVICE && n <= FEW;
+}
+
+/* All sums of the place, matrix by matrix; *is: 1 where there is something. */
+static void add_matrices(const spot *x, kl_batch *b, int *is)
+{
+    const kl_sum_place *const p = x->place;
+    const kl_part stored = {.packed = 0};
+    const int rows = p->transposed ? x->cols : x->rows, cols = p->transposed ? x->rows : x->cols;
+    for (int k = 0; k < p->nterm; k++) {
+        const kl_sum_term *const t = &x->sums->term[p->term + k];
+        const int turned = t->dag && !p->transposed;
+        int64_t from;
+        const double factor = term_at(x, t, &from);
+        if (factor == 0) continue;
+        *is = 1;
+        for (int64_t i = 0; i < (int64_t)t->nin * p->nout; i++) {
+            const double w = x->sums->w[t->w + i];
+            if (w == 0) continue;
+            *kl_batch_push(b) = (kl_rec){.kind = KL_REC_ADD,
+                                         .ta = (uint8_t)turned,
+                                         .beta = 1,
+                                         .at_a = (uint8_t)kl_bigop_at(x->g, &stored),
+                                         .at_c = KL_AT_Y,
+                                         .m = rows,
+                                         .n = cols,
+                                         .lda = turned ? cols : rows,
+                                         .ldc = rows,
+                                         .a = from + i % t->nin * x->stride,
+                                         .c = x->at + i / t->nin * x->stride,
+                                         .alpha = w * factor};
+        }
+    }
+}
+
 /* The group of a place, unless nothing leads there: *is. */
 static kl_status add_group(const spot *x, kl_batch *b, int *is, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_sum_place *const p = x->place;
     const kl_grow *const grow = x->g->block->mpo->grow;
+    const int few = few_coefficients(x);
     int turned = 0;
     *is = 0;
     KL_TRY(kl_batch_open_group(b, x->at, x->stride * p->nout, err));
-    KL_TRY(kl_batch_reserve(b, p->nterm + p->nout + p->none, err));
-    for (int dag = 1; dag >= 0; dag--)
+    KL_TRY(kl_batch_reserve(b, p->nterm + p->nout + p->none + (few ? FEW : 0), err));
+    if (few) add_matrices(x, b, is);
+    for (int dag = 1; dag >= 0 && !few; dag--)
         for (int k = 0; k < p->nterm; k++) {
             const kl_sum_term *const t = &x->sums->term[p->term + k];
             int64_t from;
