@@ -4,10 +4,11 @@
 #include "base/mem.h"
 #include <string.h>
 
-enum {
-    LEAST = 512,
-    HEADROOM = 1 << 30,
-};
+enum { LEAST = 512 };
+/* Bytes that wait at most: so many times what is in use, and this; a driver takes milliseconds for a large
+   block, and the host's memory is others' as well. */
+#define SHARE(p) ((p)->far ? 1 : 2)
+#define HEADROOM(p) ((int64_t)((p)->far ? 1 : 4) << 30)
 
 /* Class of a size and the bytes of its blocks. */
 static int class_of(int64_t bytes, int64_t *size)
@@ -43,22 +44,23 @@ static int push(kl_pool_list *l, void *block)
     return 1;
 }
 
-/* The lists go back to the device. */
-static void trim(kl_pool *p)
+/* Blocks that wait go back to the device, the largest first, until they have `most` bytes. */
+static void trim(kl_pool *p, int64_t most)
 {
-    for (int c = 0; c < KL_POOL_NCLASS; c++) {
+    for (int c = KL_POOL_NCLASS - 1; c >= 0; c--) {
         kl_pool_list *const l = &p->list[c];
-        while (l->n > 0) {
+        const int64_t size = size_of_class(c);
+        while (l->n > 0 && p->cached > most) {
             p->give(p->ctx, l->block[--l->n]);
-            count(p, -size_of_class(c));
+            p->cached -= size;
+            count(p, -size);
         }
     }
-    p->cached = 0;
 }
 
 void kl_pool_clear(kl_pool *p)
 {
-    trim(p);
+    trim(p, 0);
     for (int c = 0; c < KL_POOL_NCLASS; c++) kl_free(&p->list[c].block);
     kl_free(&p->owned);
 }
@@ -91,7 +93,7 @@ void *kl_pool_take(kl_pool *p, int64_t bytes)
     } else {
         block = fresh(p, size);
         if (!block && p->cached > 0) {
-            trim(p);
+            trim(p, 0);
             block = fresh(p, size);
         }
     }
@@ -107,8 +109,9 @@ void kl_pool_give(kl_pool *p, void *block, int64_t bytes)
     if (p->single) size = bytes;
     p->live -= size;
     if (!p->single) {
-        if (p->cached + size > p->live + HEADROOM) trim(p);
-        if (p->cached + size <= p->live + HEADROOM && push(&p->list[c], block)) {
+        const int64_t most = SHARE(p) * p->live + HEADROOM(p);
+        trim(p, most - size);
+        if (p->cached + size <= most && push(&p->list[c], block)) {
             p->cached += size;
             return;
         }

@@ -1,6 +1,6 @@
 /* Device memory kept for the next who wants as much: sizes come in eight steps an octave, so that the blocks
-   of one DMRG step serve the next; what is given back waits in a list of its size, up to as much as is in
-   use. Where memory comes from is the executor's.
+   of one DMRG step serve the next; what is given back waits in a list of its size, up to about twice as much
+   as is in use. Where memory comes from is the executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_POOL_H
 #define KL_POOL_H
