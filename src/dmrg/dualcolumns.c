@@ -1,17 +1,12 @@
 /* Left singular vectors by A^T A: see dualcolumns.h.
      1. Y = Z, its columns scaled so that those of A Y have norm 1
      2. U = A Y
-     3. U = U - U (U^T U - 1) / 2, again until what is left of U^T U - 1 would be rounding
-   What U^T U - 1 has is squared each time. Weights of the size of rounding leave columns that are not nearly
-   orthonormal: these take Cholesky QR.
+     3. U is made orthonormal: nearly so it is already, but for weights of the size of rounding
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/dualcolumns.h"
 #include "base/mem.h"
 #include "record/record.h"
 #include <math.h>
-
-#define NEAR 0.1 /* |U^T U - 1| of all parts, from which products are enough */
-#define DONE 1e-15 /* the same, where nothing is left to do */
 
 kl_status kl_dual_gram(const kl_range *r, int divisor, const int64_t *off, const int *sec, int64_t nto,
                        kl_dptr to, kl_err *err)
@@ -54,11 +49,11 @@ out:
     return st;
 }
 
-/* Where a part has its Y, U and U^T U. */
+/* Where a part has its Y and U. */
 typedef struct place {
     int part, rows, count;
     const double *weight; /* [count] */
-    int64_t y, u, s, to; /* to: in the result */
+    int64_t y, u, to; /* to: in the result */
 } place;
 
 typedef struct dual {
@@ -66,7 +61,7 @@ typedef struct dual {
     const kl_range_view *view;
     int n; /* parts */
     place *at;
-    int64_t ny, nu, ns;
+    int64_t ny, nu;
     kl_dptr u, next; /* [nu] */
 } dual;
 
@@ -80,10 +75,9 @@ static kl_status lay_out(dual *d, kl_err *err)
         const kl_range_part *const p = &r->part[i];
         const int n = d->view->count[i];
         if (p->mode != KL_RANGE_DUAL || n == 0) continue;
-        d->at[d->n++] = (place){i, p->rows, n, d->view->weight + first, d->ny, d->nu, d->ns, d->view->off[i]};
+        d->at[d->n++] = (place){i, p->rows, n, d->view->weight + first, d->ny, d->nu, d->view->off[i]};
         d->ny += (int64_t)p->width * n;
         d->nu += (int64_t)p->rows * n;
-        d->ns += (int64_t)n * n;
     }
     d->u = kl_dptr_at(r->q, r->nq); /* behind the columns of the other parts */
     d->next = r->spare;
@@ -165,102 +159,8 @@ out:
     return st;
 }
 
-/* U^T U - 1, and *far, its norm. */
-static kl_status overlap(const dual *d, double *far, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_range *const r = d->r;
-    const kl_dptr s = r->columns.gram;
-    kl_batch b;
-    kl_batch_init(&b);
-    for (int i = 0; i < d->n; i++) {
-        const place *const p = &d->at[i];
-        KL_TRY(kl_batch_open_group(&b, p->s, (int64_t)p->count * p->count, err));
-        KL_TRY(kl_batch_reserve(&b, 2, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                      .ta = 1,
-                                      .at_a = KL_AT_X,
-                                      .at_b = KL_AT_X,
-                                      .at_c = KL_AT_Y,
-                                      .m = p->count,
-                                      .n = p->count,
-                                      .k = p->rows,
-                                      .lda = p->rows,
-                                      .ldb = p->rows,
-                                      .ldc = p->count,
-                                      .a = p->u,
-                                      .b = p->u,
-                                      .c = p->s,
-                                      .alpha = 1};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL,
-                                      .beta = 1,
-                                      .at_c = KL_AT_Y,
-                                      .m = 1,
-                                      .n = p->count,
-                                      .ldc = p->count + 1,
-                                      .c = p->s,
-                                      .alpha = -1};
-        kl_batch_close_group(&b, 0);
-    }
-    b.nx = d->nu;
-    b.ny = d->ns;
-    KL_TRY(kl_batch_run(&b, r->ex, d->u, s, err));
-    r->ex->vt.dots(r->ex, d->ns, 1, s, d->ns, s, far);
-    *far = sqrt(*far);
-out:
-    kl_batch_clear(&b);
-    return st;
-}
-
-/* 3. To `to` of nto numbers, in the places of the result or in those of U. */
-static kl_status improve(const dual *d, int last, int64_t nto, kl_dptr to, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_batch b;
-    kl_batch_init(&b);
-    for (int i = 0; i < d->n; i++) {
-        const place *const p = &d->at[i];
-        const int64_t c = last ? p->to : p->u;
-        KL_TRY(kl_batch_open_group(&b, c, (int64_t)p->rows * p->count, err));
-        KL_TRY(kl_batch_reserve(&b, 2, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
-                                      .at_a = KL_AT_X,
-                                      .at_c = KL_AT_Y,
-                                      .m = p->rows,
-                                      .n = p->count,
-                                      .lda = p->rows,
-                                      .ldc = p->rows,
-                                      .a = p->u,
-                                      .c = c,
-                                      .alpha = 1};
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                      .beta = 1,
-                                      .at_a = KL_AT_X,
-                                      .at_b = KL_AT_LEFT,
-                                      .at_c = KL_AT_Y,
-                                      .m = p->rows,
-                                      .n = p->count,
-                                      .k = p->count,
-                                      .lda = p->rows,
-                                      .ldb = p->count,
-                                      .ldc = p->rows,
-                                      .a = p->u,
-                                      .b = p->s,
-                                      .c = c,
-                                      .alpha = -0.5};
-        kl_batch_close_group(&b, 0);
-    }
-    b.nx = d->nu;
-    b.ny = nto;
-    b.base[KL_AT_LEFT] = d->r->columns.gram;
-    KL_TRY(kl_batch_run(&b, d->r->ex, d->u, to, err));
-out:
-    kl_batch_clear(&b);
-    return st;
-}
-
-/* Columns that are not nearly orthonormal. */
-static kl_status factorize(dual *d, kl_err *err)
+/* 3. */
+static kl_status orthonormalize(dual *d, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_range *const r = d->r;
@@ -272,9 +172,39 @@ static kl_status factorize(dual *d, kl_err *err)
         block->at = d->at[i].u;
     }
     const kl_gramcolumns_at at = {r->block, &d->u, &d->next, d->nu};
-    const kl_gramcolumns_opts opts = {.dependent = KL_DEPENDENT_REPLACED};
+    const kl_gramcolumns_opts opts = {.dependent = KL_DEPENDENT_REPLACED, .nearly = 1};
     KL_TRY(kl_gramcolumns_run(&r->columns, &at, &opts, err));
 out:
+    return st;
+}
+
+/* U to the places of the result. */
+static kl_status give(const dual *d, int64_t ndata, kl_dptr data, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    for (int i = 0; i < d->n; i++) {
+        const place *const p = &d->at[i];
+        KL_TRY(kl_batch_open_group(&b, p->to, (int64_t)p->rows * p->count, err));
+        KL_TRY(kl_batch_reserve(&b, 1, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
+                                      .at_a = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = p->rows,
+                                      .n = p->count,
+                                      .lda = p->rows,
+                                      .ldc = p->rows,
+                                      .a = p->u,
+                                      .c = p->to,
+                                      .alpha = 1};
+        kl_batch_close_group(&b, 0);
+    }
+    b.nx = d->nu;
+    b.ny = ndata;
+    KL_TRY(kl_batch_run(&b, d->r->ex, d->u, data, err));
+out:
+    kl_batch_clear(&b);
     return st;
 }
 
@@ -283,24 +213,12 @@ kl_status kl_dual_columns(kl_range *r, const kl_range_view *t, kl_dptr z, int64_
 {
     kl_status st = KL_OK;
     dual d = {.r = r, .view = t};
-    double far = 0;
     KL_TRY(lay_out(&d, err));
     if (d.n == 0) goto out;
     KL_TRY(scale(&d, z, nz, err));
     KL_TRY(make_columns(&d, err));
-    KL_TRY(overlap(&d, &far, err));
-    if (!(far < NEAR)) {
-        KL_TRY(factorize(&d, err));
-        KL_TRY(overlap(&d, &far, err));
-    }
-    while (far * far > DONE) {
-        KL_TRY(improve(&d, 0, d.nu, d.next, err));
-        const kl_dptr was = d.u;
-        d.u = d.next;
-        d.next = was;
-        KL_TRY(overlap(&d, &far, err));
-    }
-    KL_TRY(improve(&d, 1, ndata, data, err));
+    KL_TRY(orthonormalize(&d, err));
+    KL_TRY(give(&d, ndata, data, err));
 out:
     kl_free(&d.at);
     return st;

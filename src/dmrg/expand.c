@@ -4,13 +4,14 @@
      3. singular values of G say which of its rows are worth a state; these, orthonormal to what is known
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/expand.h"
-#include "base/dense.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "base/random.h"
+#include "comm/ranks.h"
 #include "dmrg/channel.h"
 #include "dmrg/gramcolumns.h"
 #include "dmrg/sectorfill.h"
+#include "exec/eigmany.h"
 #include "phase.h"
 #include <float.h>
 #include <math.h>
@@ -36,8 +37,6 @@ typedef struct strip {
     int count, taken, most; /* rows of all wavefunctions; states that are added, that could be */
     int64_t gram, first; /* [count x count] of `small`, [count] of `value` */
     int64_t e; /* the states taken: [dim x taken] */
-    kl_status status;
-    kl_err error;
 } strip;
 
 typedef struct sketch {
@@ -389,30 +388,24 @@ out:
     return st;
 }
 
-/* Eigenvectors of G G^T, largest last, in its place: squares are good enough to choose by, and the states are
-   made orthonormal afterwards. */
-static void decompose_task(void *self, int64_t i, int thread)
-{
-    const sketch *const t = self;
-    strip *const s = &t->strip[i];
-    (void)thread;
-    if (s->count > 0)
-        s->status = kl_dense_eig(s->count, t->small + s->gram, s->count, t->value + s->first, &s->error);
-}
-
-/* G G^T of every sector, to the host. */
-static kl_status make_gram(sketch *t, kl_err *err)
+/* G G^T of every sector, and its eigenvectors, largest last, on the host: squares are good enough to choose
+   by, and the states are made orthonormal afterwards. */
+static kl_status decompose(sketch *t, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dptr gram = {0};
     kl_batch q;
-    int64_t n = 0, nvalue = 0;
+    int64_t n = 0, nvalue = 0, *off = NULL;
+    int *count = NULL;
     kl_batch_init(&q);
+    KL_TRY(kl_alloc(&off, t->nstrip, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&count, t->nstrip, KL_MEM_WORK, err));
     for (int e = 0; e < t->nstrip; e++) {
         strip *const s = &t->strip[e];
         s->count = t->o->nstate * s->rows;
-        s->gram = n;
+        s->gram = off[e] = n;
         s->first = nvalue;
+        count[e] = s->count;
         n += (int64_t)s->count * s->count;
         nvalue += s->count;
         if (s->count == 0) continue;
@@ -440,9 +433,12 @@ static kl_status make_gram(sketch *t, kl_err *err)
     KL_TRY(kl_realloc(&t->value, nvalue, KL_MEM_WORK, err));
     KL_TRY(t->ex->vt.alloc(t->ex, n, &gram, err));
     KL_TRY(kl_batch_run(&q, t->ex, t->g, gram, err));
-    KL_TRY(t->ex->vt.download(t->ex, t->small, gram, n, err));
+    const kl_eigen_many many = {t->nstrip, count, off, n, gram, t->small, t->value};
+    KL_TRY(kl_eigen_many_find(t->ex, &many, kl_ranks_size(t->ex) == 1, err));
 out:
     kl_batch_clear(&q);
+    kl_free(&off);
+    kl_free(&count);
     t->ex->vt.release(t->ex, &gram);
     return st;
 }
@@ -476,8 +472,7 @@ static int there_are(const sketch *t, const strip *s)
     return n;
 }
 
-/* Further states of the sectors that are expanded, up to whole tiles as far as there are some. Returns how
-   many. */
+/* Further states of sectors that are expanded, up to whole tiles as far as there are some; how many. */
 static int fill(sketch *t)
 {
     int added = 0;
@@ -500,16 +495,8 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
     kl_status st = KL_OK;
     candidate *c = NULL;
     int64_t n = 0;
-    KL_TRY(make_gram(t, err));
-    kl_par_for(t->ex->nthread, t->nstrip, decompose_task, t);
-    for (int e = 0; e < t->nstrip; e++) {
-        const strip *const s = &t->strip[e];
-        if (s->status != KL_OK) {
-            st = kl_fail(err, s->status, "%s", s->error.text);
-            goto out;
-        }
-        n += s->count;
-    }
+    KL_TRY(decompose(t, err));
+    for (int e = 0; e < t->nstrip; e++) n += t->strip[e].count;
     KL_TRY(kl_alloc(&c, n, KL_MEM_WORK, err));
     n = 0;
     for (int e = 0; e < t->nstrip; e++) {
@@ -603,7 +590,8 @@ static kl_status make_states(sketch *t, kl_err *err)
     KL_TRY(kl_gramcolumns_open(t->ex, t->nstrip, block, &columns, err));
     KL_TRY(t->ex->vt.alloc(t->ex, t->ne, &spare, err));
     const kl_gramcolumns_at at = {block, &t->e, &spare, t->ne};
-    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED};
+    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED,
+                                   .nearly = t->ex->space == KL_SPACE_DEVICE};
     for (int pass = 0; pass < CLEANINGS; pass++) {
         KL_TRY(clean(t, 0, err));
         KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
@@ -624,6 +612,8 @@ static kl_status join(const sketch *t, kl_isometry **out, kl_dptr *data, kl_err 
     kl_enlarged *own = NULL;
     int *sec = NULL, *dim = NULL, nsec = 0;
     const strip **of = NULL;
+    kl_batch q;
+    kl_batch_init(&q);
     KL_TRY(kl_alloc(&sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&dim, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&of, n, KL_MEM_WORK, err));
@@ -640,14 +630,24 @@ static kl_status join(const sketch *t, kl_isometry **out, kl_dptr *data, kl_err 
     KL_TRY(t->ex->vt.alloc(t->ex, (*out)->ndata, data, err));
     for (int k = 0; k < nsec; k++) {
         const strip *const s = of[sec[k]];
-        const int64_t old = (int64_t)s->known * s->dim, made = (int64_t)s->taken * s->dim;
-        if (old > 0)
-            t->ex->vt.copy(t->ex, old, kl_dptr_at(t->o->known.data, known->off[s->sec]),
-                           kl_dptr_at(*data, (*out)->off[k]));
-        if (made > 0)
-            t->ex->vt.copy(t->ex, made, kl_dptr_at(t->e, s->e), kl_dptr_at(*data, (*out)->off[k] + old));
+        const int states[2] = {s->known, s->taken};
+        int64_t to = (*out)->off[k];
+        KL_TRY(kl_batch_open_group(&q, to, (int64_t)(s->known + s->taken) * s->dim, err));
+        KL_TRY(kl_batch_reserve(&q, 2, err));
+        for (int i = 0; i < 2; to += (int64_t)states[i++] * s->dim) {
+            if (states[i] == 0) continue;
+            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD, .at_c = KL_AT_Y, .c = to, .alpha = 1};
+            kl_rec *const r = &q.rec[q.nrec - 1];
+            r->m = r->lda = r->ldc = s->dim, r->n = states[i];
+            r->at_a = i ? KL_AT_X : KL_AT_LEFT, r->a = i ? s->e : known->off[s->sec];
+        }
+        kl_batch_close_group(&q, 0);
     }
+    q.nx = t->ne, q.ny = (*out)->ndata;
+    q.base[KL_AT_LEFT] = t->o->known.data;
+    if (q.ngroup > 0) KL_TRY(kl_batch_run(&q, t->ex, t->e, *data, err));
 out:
+    kl_batch_clear(&q);
     kl_enlarged_destroy(&own);
     kl_free(&sec);
     kl_free(&dim);

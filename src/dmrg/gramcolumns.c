@@ -3,6 +3,8 @@
      2. their triangles, from there back
      3. columns times triangles
      4. columns that depend on the others, where they are to be replaced: Householder on the host
+   Before, where they may be nearly orthonormal: Y = Y - Y (Y^T Y - 1) / 2, again until what is left of
+   Y^T Y - 1, which is squared each time, would be rounding.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/gramcolumns.h"
 #include "base/dense.h"
@@ -20,6 +22,8 @@ enum {
     PASSES = 5, /* at most */
     WIDE = 256, /* columns of a block from which threads share it */
 };
+#define NEAR 0.1 /* |Y^T Y - 1| of all blocks, from which products are enough */
+#define NOTHING 1e-15 /* the same, squared, where one more step leaves nothing to do */
 
 /* What has become of a block. */
 typedef enum stage {
@@ -164,6 +168,20 @@ static void factor_all(factoring *f)
     kl_par_for(nthread, g->nblock - f->nwide, factor_task, f);
 }
 
+static kl_rec same_columns(const kl_column_block *p)
+{
+    return (kl_rec){.kind = KL_REC_ADD,
+                    .at_a = KL_AT_X,
+                    .at_c = KL_AT_Y,
+                    .m = p->rows,
+                    .n = p->width,
+                    .lda = p->rows,
+                    .ldc = p->rows,
+                    .a = p->at,
+                    .c = p->at,
+                    .alpha = 1};
+}
+
 /* 3. Columns of the blocks that were `open` times their triangles, into the spare array, which takes their
    place; all others as they are. */
 static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *before,
@@ -179,17 +197,7 @@ static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at,
         if (p->at < 0 || n == 0) continue;
         KL_TRY(kl_batch_open_group(&b, p->at, (int64_t)high * n, err));
         KL_TRY(kl_batch_reserve(&b, n / PANEL + 1, err));
-        if (before[i] != OPEN)
-            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_ADD,
-                                          .at_a = KL_AT_X,
-                                          .at_c = KL_AT_Y,
-                                          .m = high,
-                                          .n = n,
-                                          .lda = high,
-                                          .ldc = high,
-                                          .a = p->at,
-                                          .c = p->at,
-                                          .alpha = 1};
+        if (before[i] != OPEN) *kl_batch_push(&b) = same_columns(p);
         for (int j = 0; j < n && before[i] == OPEN; j += PANEL) {
             const int wide = n - j < PANEL ? n - j : PANEL;
             *kl_batch_push(&b) = (kl_rec){
@@ -280,6 +288,115 @@ out:
     return st;
 }
 
+/* Y^T Y - 1 of the blocks that are open, and *far, its norm. */
+static kl_status distance(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *stages, double *far,
+                          kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    for (int i = 0; i < g->nblock; i++) {
+        const kl_column_block *const p = &at->block[i];
+        const int n = p->width;
+        if (stages[i] != OPEN) continue;
+        KL_TRY(kl_batch_open_group(&b, p->gram, (int64_t)n * n, err));
+        KL_TRY(kl_batch_reserve(&b, 2, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .ta = 1,
+                                      .at_a = KL_AT_X,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = n,
+                                      .n = n,
+                                      .k = p->rows,
+                                      .lda = p->rows,
+                                      .ldb = p->rows,
+                                      .ldc = n,
+                                      .a = p->at,
+                                      .b = p->at,
+                                      .c = p->gram,
+                                      .alpha = 1};
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL,
+                                      .beta = 1,
+                                      .at_c = KL_AT_Y,
+                                      .m = 1,
+                                      .n = n,
+                                      .ldc = n + 1,
+                                      .c = p->gram,
+                                      .alpha = -1};
+        kl_batch_close_group(&b, 0);
+    }
+    g->ex->vt.fill(g->ex, g->ngram, 0.0, g->gram);
+    b.nx = at->n;
+    b.ny = g->ngram;
+    KL_TRY(kl_batch_run(&b, g->ex, *at->data, g->gram, err));
+    g->ex->vt.dots(g->ex, g->ngram, 1, g->gram, g->ngram, g->gram, far);
+    *far = sqrt(*far);
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+/* One step towards orthonormal columns, by what distance() left. */
+static kl_status improve(const kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *stages,
+                         kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    for (int i = 0; i < g->nblock; i++) {
+        const kl_column_block *const p = &at->block[i];
+        const int n = p->width, high = p->rows;
+        if (p->at < 0 || n == 0) continue;
+        KL_TRY(kl_batch_open_group(&b, p->at, (int64_t)high * n, err));
+        KL_TRY(kl_batch_reserve(&b, 2, err));
+        *kl_batch_push(&b) = same_columns(p);
+        if (stages[i] == OPEN)
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                          .beta = 1,
+                                          .at_a = KL_AT_X,
+                                          .at_b = KL_AT_LEFT,
+                                          .at_c = KL_AT_Y,
+                                          .m = high,
+                                          .n = n,
+                                          .k = n,
+                                          .lda = high,
+                                          .ldb = n,
+                                          .ldc = high,
+                                          .a = p->at,
+                                          .b = p->gram,
+                                          .c = p->at,
+                                          .alpha = -0.5};
+        kl_batch_close_group(&b, 0);
+    }
+    b.nx = b.ny = at->n;
+    b.base[KL_AT_LEFT] = g->gram;
+    KL_TRY(kl_batch_run(&b, g->ex, *at->data, *at->spare, err));
+    const kl_dptr was = *at->data;
+    *at->data = *at->spare;
+    *at->spare = was;
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+/* Blocks that are open become DONE, if all of them are nearly orthonormal. */
+static kl_status polish(kl_gramcolumns *g, const kl_gramcolumns_at *at, char *stages, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double far;
+    KL_TRY(distance(g, at, stages, &far, err));
+    if (!(far < NEAR)) goto out;
+    while (far * far > NOTHING) {
+        KL_TRY(improve(g, at, stages, err));
+        KL_TRY(distance(g, at, stages, &far, err));
+    }
+    KL_TRY(improve(g, at, stages, err));
+    for (int i = 0; i < g->nblock; i++) stages[i] = DONE;
+out:
+    return st;
+}
+
 static int count(int n, const char *stages, stage s)
 {
     int sum = 0;
@@ -298,6 +415,7 @@ kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, con
         const kl_column_block *const p = &at->block[i];
         stages[i] = p->at < 0 || p->width == 0 || (o->asked && !o->asked[i]) ? DONE : OPEN;
     }
+    if (o->nearly && count(g->nblock, stages, OPEN) > 0) KL_TRY(polish(g, at, stages, err));
     for (int pass = 0; pass < PASSES && count(g->nblock, stages, OPEN) > 0; pass++) {
         KL_TRY(make_gram(g, at, stages, err));
         memcpy(before, stages, (size_t)g->nblock);

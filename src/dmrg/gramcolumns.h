@@ -45,6 +45,9 @@ typedef struct kl_gramcolumns_opts {
     const char *asked; /* [nblock]: 1: this block; the others stay as they are; NULL: all that are there */
     const char *once; /* [nblock]: 1: one pass is enough for this block; NULL: none is */
     kl_dependent dependent;
+    /* 1: they may be nearly orthonormal already, so that products alone are enough: looks first. Without once
+       and tri. */
+    int nearly;
     /* NULL, or [ngram] on the host, ones on diagonals before: upper triangles R with Y = Q R; */
     double *tri;
     int only_tri; /* 1: the columns themselves are left unfinished then */

@@ -132,8 +132,59 @@ static void test_zero(void **state)
     free(y);
 }
 
+/* Columns that are nearly orthonormal become so by products alone, near to what they were; others as ever.
+   Blocks that were not asked for stay. */
+static void test_nearly(void **state)
+{
+    static const double off[] = {1e-9, 1e-4, 1e-2, 1};
+    (void)state;
+    for (size_t k = 0; k < sizeof off / sizeof *off; k++) {
+        kl_err err = {""};
+        kl_exec *ex = NULL;
+        kl_gramcolumns g;
+        kl_column_block block[3] = {{80, 25, 0, 0}, {50, 7, 80 * 25, 0}, {30, 30, 80 * 25 + 50 * 7, 0}};
+        const int64_t n = block[2].at + 30 * 30;
+        uint64_t seed = 6;
+        double *const y = calloc((size_t)n, sizeof *y), *const was = calloc((size_t)n, sizeof *was);
+        kl_dptr data = {0}, spare = {0};
+        for (int b = 0; b < 3; b++)
+            for (int j = 0; j < block[b].width; j++)
+                for (int i = 0; i < block[b].rows; i++)
+                    y[block[b].at + i + (int64_t)j * block[b].rows] =
+                        (i == j) + off[k] / 20 * kl_test_uniform(&seed);
+        memcpy(was, y, sizeof *y * (size_t)n);
+        expect_ok(kl_exec_open_host(2, &ex, &err), err);
+        expect_ok(kl_gramcolumns_open(ex, 3, block, &g, &err), err);
+        expect_ok(kl_exec_copy_in(ex, y, n, &data, &err), err);
+        expect_ok(kl_exec_copy_in(ex, y, n, &spare, &err), err);
+        const char asked[3] = {1, 0, 1};
+        const kl_gramcolumns_at at = {block, &data, &spare, n};
+        const kl_gramcolumns_opts o = {.asked = asked, .dependent = KL_DEPENDENT_REPLACED, .nearly = 1};
+        kl_test_case("off by %g", off[k]);
+        expect_ok(kl_gramcolumns_run(&g, &at, &o, &err), err);
+        expect_ok(ex->vt.download(ex, y, data, n, &err), err);
+        for (int b = 0; b < 3; b++) {
+            const int m = block[b].rows;
+            for (int a = 0; a < block[b].width; a++)
+                for (int c = 0; c <= a && asked[b]; c++) {
+                    double sum = 0;
+                    for (int i = 0; i < m; i++)
+                        sum += y[block[b].at + i + (int64_t)a * m] * y[block[b].at + i + (int64_t)c * m];
+                    expect_near(sum, a == c, 1e-14);
+                }
+            for (int64_t i = 0; i < (int64_t)m * block[b].width; i++)
+                expect_near(y[block[b].at + i], was[block[b].at + i], asked[b] ? 2 * off[k] : 0);
+        }
+        ex->vt.release(ex, &data), ex->vt.release(ex, &spare);
+        kl_gramcolumns_close(&g);
+        kl_exec_close(&ex);
+        free(y), free(was);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks), cmocka_unit_test(test_zero)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks), cmocka_unit_test(test_zero),
+                                       cmocka_unit_test(test_nearly)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
