@@ -265,6 +265,7 @@ typedef struct middle {
     kl_layout lay;
     kl_batch batch; /* y = H x */
     kl_block *absorbed; /* one site at a time: the right block with the other site, or NULL; */
+    int64_t nparts; /* of LR: doubles of the packs that were multiplied out, and stay as long */
     double list_seconds; /* that listing the operators that grow took */
     int64_t two;        /* numbers of the wavefunction of two sites then, which is there before and after */
 } middle;
@@ -343,6 +344,7 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     plan->dense_doubles = dense[0] + dense[1];
     plan->lr_too_large = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
     if (lr && !plan->lr_too_large) {
+        mid->nparts = mid->l->npack + (one ? 0 : mid->r->npack);
         KL_TRY(kl_bigop_make_dense(mid->l, err));
         if (!one) KL_TRY(kl_bigop_make_dense(mid->r, err));
     }
@@ -466,7 +468,7 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
         density += 24 * (int64_t)row->dim[i] * row->dim[i];
         if (row->dim[i] > plan->matrix_max) plan->matrix_max = row->dim[i];
     }
-    const int64_t packs = blocks + 8 * (mid->l->npack + mid->r->npack),
+    const int64_t packs = blocks + 8 * (mid->l->npack + mid->r->npack + mid->nparts),
                   parts = (mid->l->npart + mid->r->npart) * (int64_t)sizeof(kl_part);
     plan->memory_bytes = packs + parts + density + vectors + mid->batch.nrec * (int64_t)sizeof(kl_rec) +
                          8 * mid->batch.nwork * ex->nthread;

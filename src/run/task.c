@@ -545,19 +545,22 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
 
 /* ---------------------------------------------------------------- all of it */
 
-/* Where sectors have few states, records count for more than the products that they ask for: LR has a tenth
-   of them, for up to twice the products and the memory. */
+/* Where sectors have few states, records count for more than the products that they ask for: LR has a
+   fiftieth of them, for up to twice the products and the memory. On a GPU, whose lists the host makes,
+   sectors are small for longer. */
 static int has_small_sectors(const kl_task *t)
 {
     enum {
         STATES = 250, /* in all, for each irrep */
+        DEVICE_STATES = 500,
         USUAL = 1000 /* where options say no m */
     };
     const kl_options *const o = t->o;
+    const int device = o->exec != NULL && (strcmp(o->exec, "cuda") == 0 || strcmp(o->exec, "offload") == 0);
     int64_t m = o->m > 0 ? o->m : USUAL;
     for (int i = 0; i < o->nschedule; i++)
         if (i == 0 || o->schedule_row[i].m > m) m = o->schedule_row[i].m;
-    return m <= STATES * (int64_t)t->model->ntype;
+    return m <= (device ? DEVICE_STATES : STATES) * (int64_t)t->model->ntype;
 }
 
 static kl_status dmrg_options(kl_task *t, kl_err *err)
