@@ -496,7 +496,7 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
     r->where = r->e->ex;
     KL_TRY(kl_engine_state(r->e, r->energy, state, err));
     r->lopsided = 0;
-    if (r->o->nstate == 1) KL_TRY(kl_engine_lopsided(r->e, &r->lopsided, err));
+    if (r->o->nstate == 1) KL_TRY(kl_state_lopsided(r->e->terms, r->o->target, *state, &r->lopsided, err));
     if (r->res->stop == KL_STOP_INTERRUPTED || !kl_schedule_unguarded(&r->plan, r->res)) goto out;
     st = probe(r, err);
     /* it carries more states than the run did; what was found stands, its gap unknown */
