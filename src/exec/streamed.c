@@ -22,6 +22,21 @@ static void far_release(kl_exec *ex, kl_dptr *p)
     device->vt.release(device, p);
 }
 
+/* Products are the device's, all else is the host's. */
+static kl_status far_explain(kl_exec *ex, const kl_call *call, kl_choice *c, kl_err *err)
+{
+    const kl_streamed *const s = kl_streamed_of(ex);
+    const int product = call->op == KL_OP_KRON || call->op == KL_OP_SPMV || call->op == KL_OP_SIGMA;
+    if (!product) {
+        c->exec = s->cpu->name;
+        return s->cpu->vt.explain(s->cpu, call, c, err);
+    }
+    const kl_status st = s->device->vt.explain(s->device, call, c, err);
+    const size_t used = strlen(c->why);
+    snprintf(c->why + used, sizeof c->why - used, "; vectors come by in pieces");
+    return st;
+}
+
 static void streamed_close(kl_exec *ex)
 {
     kl_streamed *const s = kl_streamed_of(ex);
@@ -98,6 +113,7 @@ static void fill_far(kl_streamed *s)
     s->ex.vt.kron_prepare = kl_streamed_kron_prepare;
     s->ex.vt.kron_apply = kl_streamed_kron_apply;
     s->ex.vt.kron_release = kl_streamed_kron_release;
+    s->ex.vt.explain = far_explain;
     s->ex.vt.kron_left = NULL;
     s->ex.vt.kron_beyond = NULL;
     s->ex.vt.spmv_prepare = kl_streamed_spmv_prepare;
