@@ -138,8 +138,9 @@ out:
     return st;
 }
 
-static kl_status make_right(kl_streamed *s, const kl_kron *k, int parts, streamed_kron *p, int64_t *most,
-                            kl_err *err)
+/* *own and *most: numbers of the longest strip, without and with its halo. */
+static kl_status make_right(kl_streamed *s, const kl_kron *k, int parts, streamed_kron *p, int64_t *own,
+                            int64_t *most, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_kronborder *border = NULL;
@@ -156,6 +157,7 @@ static kl_status make_right(kl_streamed *s, const kl_kron *k, int parts, streame
             continue;
         }
         p->nright++;
+        if (r->own.n > *own) *own = r->own.n;
         if (r->own.n + r->halo.n > *most) *most = r->own.n + r->halo.n;
     }
 out:
@@ -169,16 +171,16 @@ static kl_status make(kl_streamed *s, const kl_kron *k, int parts, streamed_kron
     kl_status st = KL_OK;
     kl_exec *const device = s->device;
     streamed_kron *p = NULL;
-    int64_t left = 0, right = 0;
+    int64_t left = 0, right = 0, own = 0;
     KL_TRY(kl_alloc(&p, 1, KL_MEM_MISC, err));
     KL_TRY(make_left(s, k, parts, p, &left, err));
-    if (kl_kronparts_has_right(k)) KL_TRY(make_right(s, k, parts, p, &right, err));
-    const int64_t most = left > right ? left : right;
+    if (kl_kronparts_has_right(k)) KL_TRY(make_right(s, k, parts, p, &own, &right, err));
+    const int64_t most_x = left > right ? left : right, most_y = left > own ? left : own;
     for (int t = 0; t < TURN; t++) {
-        KL_TRY(device->vt.alloc(device, most, &p->x[t], err));
-        KL_TRY(device->vt.alloc(device, most, &p->y[t], err));
+        KL_TRY(device->vt.alloc(device, most_x, &p->x[t], err));
+        KL_TRY(device->vt.alloc(device, most_y, &p->y[t], err));
         if (right > 0) KL_TRY(device->vt.alloc_far(device, right, &p->out[t], err));
-        if (right > 0) KL_TRY(device->vt.alloc_far(device, right, &p->back[t], err));
+        if (own > 0) KL_TRY(device->vt.alloc_far(device, own, &p->back[t], err));
     }
     *out = p;
     return KL_OK;
