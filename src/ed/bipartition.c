@@ -100,6 +100,7 @@ static kl_status choose_form(const kl_terms *t, kl_qn target, kl_bipartition_for
 {
     kl_status st = KL_OK;
     *f = NULL;
+    form = (kl_bipartition_form)(form & ~KL_BIPARTITION_SORTED);
     if (t->nsite < 2 && form == KL_BIPARTITION_SITES)
         KL_TRY(kl_fail(err, KL_EINPUT, "exact diagonalization on two halves needs at least 2 sites, not %d",
                        t->nsite));
@@ -144,6 +145,7 @@ static void half_clear(kl_half *h)
     kl_free(&h->q);
     kl_free(&h->begin);
     kl_free(&h->code);
+    kl_free(&h->fewer);
 }
 
 typedef struct walk {
@@ -180,6 +182,39 @@ static void enumerate(const walk *w, int p, uint64_t code, kl_qn q)
         if (kl_statecount_find(&w->viable[p - 1], next) >= 0)
             enumerate(w, p - 1, code + (uint64_t)d * h->stride[p - 1], next);
     }
+}
+
+/* Particles on the last positions, each of which has one mode. */
+static int particles_behind(const kl_half *h, uint64_t code)
+{
+    return h->behind > 0 ? __builtin_popcountll(code >> (h->npos - h->behind)) : 0;
+}
+
+static kl_status sort_by_particles(kl_half *h, kl_err *err)
+{
+    kl_status st = KL_OK;
+    uint64_t *sorted = NULL;
+    int64_t *to = NULL, most = 0;
+    const int nkind = h->behind + 1;
+    for (int s = 0; s < h->nsec; s++)
+        if (h->begin[s + 1] - h->begin[s] > most) most = h->begin[s + 1] - h->begin[s];
+    KL_TRY(kl_alloc(&h->fewer, (int64_t)h->nsec * (nkind + 1), KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&sorted, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&to, nkind, KL_MEM_WORK, err));
+    for (int s = 0; s < h->nsec; s++) {
+        uint64_t *const code = h->code + h->begin[s];
+        int64_t *const fewer = h->fewer + (int64_t)s * (nkind + 1);
+        const int64_t n = h->begin[s + 1] - h->begin[s];
+        for (int64_t i = 0; i < n; i++) fewer[particles_behind(h, code[i]) + 1]++;
+        for (int k = 0; k < nkind; k++) fewer[k + 1] += fewer[k];
+        memcpy(to, fewer, (size_t)nkind * sizeof *to);
+        for (int64_t i = 0; i < n; i++) sorted[to[particles_behind(h, code[i])]++] = code[i];
+        memcpy(code, sorted, (size_t)n * sizeof *code);
+    }
+out:
+    kl_free(&sorted);
+    kl_free(&to);
+    return st;
 }
 
 static int qn_order(const void *a, const void *b) { return kl_qn_cmp(*(const kl_qn *)a, *(const kl_qn *)b); }
@@ -231,6 +266,7 @@ static kl_status half_fill(const kl_model *m, kl_half *h, int nsec, const kl_qn 
     }
     const walk go = {m, h, viable, fill};
     enumerate(&go, h->npos, 0, kl_qn_zero());
+    KL_TRY(sort_by_particles(h, err));
 out:
     kl_statecount_free(&w, h->npos);
     kl_statecount_free(&viable, h->npos);
@@ -279,6 +315,7 @@ kl_status kl_bipartition_create(const kl_terms *terms, kl_qn target, kl_bipartit
     if (h->flavours) {
         KL_TRY(half_types(&h->left, h->model, 0, h->nsite, NULL, &h->flavour->type[0], err));
         KL_TRY(half_types(&h->right, h->model, 0, h->nsite, NULL, &h->flavour->type[1], err));
+        h->right.behind = form & KL_BIPARTITION_SORTED ? h->nsite / 2 : 0;
     } else {
         KL_TRY(half_types(&h->left, h->model, 0, h->cut, h->type, NULL, err));
         KL_TRY(half_types(&h->right, h->model, h->cut, h->nsite - h->cut, h->type, NULL, err));
@@ -338,14 +375,22 @@ void kl_bipartition_destroy(kl_bipartition **p)
     kl_free(p);
 }
 
+/* Where in a sector states with as many particles on the last positions as a code lie: ascending codes. */
+static const int64_t *alike(const kl_half *h, int sec, uint64_t code)
+{
+    return h->fewer + (int64_t)sec * (h->behind + 2) + particles_behind(h, code);
+}
+
 /* Index of a code in its sector, -1: none. */
 static int64_t code_find(const kl_half *h, int sec, uint64_t code)
 {
-    int64_t lo = h->begin[sec], hi = h->begin[sec + 1] - 1;
+    const uint64_t *const c = h->code + h->begin[sec];
+    const int64_t *const range = alike(h, sec, code);
+    int64_t lo = range[0], hi = range[1] - 1;
     while (lo <= hi) {
         const int64_t mid = lo + (hi - lo) / 2;
-        if (h->code[mid] == code) return mid - h->begin[sec];
-        if (h->code[mid] < code) lo = mid + 1;
+        if (c[mid] == code) return mid;
+        if (c[mid] < code) lo = mid + 1;
         else hi = mid - 1;
     }
     return -1;
@@ -354,11 +399,12 @@ static int64_t code_find(const kl_half *h, int sec, uint64_t code)
 int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near)
 {
     const uint64_t *const c = h->code + h->begin[sec];
-    const int64_t n = h->begin[sec + 1] - h->begin[sec];
+    const int64_t *const range = alike(h, sec, code);
+    const int64_t end = range[1];
     int64_t step = 1;
-    if (near < 0 || near >= n || c[near] > code) return code_find(h, sec, code);
-    while (near + step < n && c[near + step] <= code) near += step, step *= 2;
-    for (int64_t hi = near + step < n ? near + step : n; hi - near > 1;) {
+    if (near < range[0] || near >= end || c[near] > code) return code_find(h, sec, code);
+    while (near + step < end && c[near + step] <= code) near += step, step *= 2;
+    for (int64_t hi = near + step < end ? near + step : end; hi - near > 1;) {
         const int64_t mid = near + (hi - near) / 2;
         if (c[mid] <= code) near = mid;
         else hi = mid;

@@ -10,7 +10,12 @@
 #include "model/terms.h"
 
 /* States of one half, sorted by charge and within a sector by code. A code is the local states of its
-   positions, the first one the fastest digit. */
+   positions, the first one the fastest digit.
+
+   Of two flavours the right half's states may be sorted by how many particles are on the last half of the
+   positions, then by code: ranks that have neighbouring states read fewer of each other's, since a hop across
+   the middle changes that number by one and most hops do not change it. One process has more entries far from
+   the diagonal then. */
 typedef struct kl_half {
     int first, npos;               /* positions first .. first + npos of the lattice */
     const kl_site_type **type;     /* [npos]: the model's, or one flavour's mode */
@@ -21,6 +26,8 @@ typedef struct kl_half {
     kl_qn *q;                      /* [nsec] ascending */
     int64_t *begin;                /* [nsec + 1] */
     uint64_t *code;                /* [begin[nsec]] */
+    int behind; /* the particles on so many last positions come first; 0: the code alone */
+    int64_t *fewer; /* [nsec][behind + 2] states of a sector that have fewer of them */
 } kl_half;
 
 /* Digits d[npos] of a code. */
@@ -33,7 +40,8 @@ int64_t kl_half_find_near(const kl_half *h, int sec, uint64_t code, int64_t near
 typedef enum kl_bipartition_form {
     KL_BIPARTITION_AUTO,
     KL_BIPARTITION_SITES,
-    KL_BIPARTITION_FLAVOURS
+    KL_BIPARTITION_FLAVOURS,
+    KL_BIPARTITION_SORTED = 4 /* a bit beside the others: flavours in the order above */
 } kl_bipartition_form;
 
 typedef struct kl_bipartition {
@@ -41,24 +49,24 @@ typedef struct kl_bipartition {
     const kl_site_type *const *type; /* [nsite], of the terms */
     int nsite;
     kl_qn target;
-    int flavours;                  /* 1: the halves are flavours */
-    int cut;                       /* sites: first position of the right half */
-    int flavour_charge[2];         /* which charges count the two flavours */
-    kl_flavour *flavour;           /* their modes and operators; NULL for sites */
+    int flavours; /* 1: the halves are flavours */
+    int cut; /* sites: first position of the right half */
+    int flavour_charge[2]; /* which charges count the two flavours */
+    kl_flavour *flavour; /* their modes and operators; NULL for sites */
     kl_half left, right;
-    int nblock;                    /* pairs of sectors */
-    int *left_sec, *right_sec;     /* [nblock] */
-    int *block_of;                 /* [left.nsec], -1: no partner */
-    int64_t *off;                  /* [nblock + 1], as in kron.h */
-    int64_t dim;                   /* states */
-    int64_t n;                     /* length of a vector */
+    int nblock; /* pairs of sectors */
+    int *left_sec, *right_sec; /* [nblock] */
+    int *block_of; /* [left.nsec], -1: no partner */
+    int64_t *off; /* [nblock + 1], as in kron.h */
+    int64_t dim; /* states */
+    int64_t n; /* length of a vector */
 } kl_bipartition;
 
 /* Sizes, known before anything is allocated. Counts beyond 2^53 are rounded. */
 typedef struct kl_bipartition_size {
     int flavours, cut;
-    double dim, n, left, right;    /* states; length of a vector; states of the halves */
-    double largest;                /* of one half's sector */
+    double dim, n, left, right; /* states; length of a vector; states of the halves */
+    double largest; /* of one half's sector */
 } kl_bipartition_size;
 
 /* Electrons with two conserved flavours, coupled by densities alone: AUTO then takes FLAVOURS. EINPUT:

@@ -357,13 +357,15 @@ typedef struct keeping {
     kl_eig_opts *o;
     kl_ed_result *r;
     int *products; /* by the preconditioner */
+    int sorted; /* states of the right flavour are sorted by particles: bipartition.h */
 } keeping;
-static const int RUNS_MARK = 7000; /* the first of the numbers that are kept */
+/* The first of the numbers that are kept, and with an order of states that earlier programs did not know. */
+static const int RUNS_MARK = 7000, SORTED_MARK = 7001;
 enum { RUNS = 9 };
 
 static void list_runs(const keeping *k, kl_keep_list *l)
 {
-    int mark = RUNS_MARK, solver = (int)k->r->solver;
+    int mark = k->sorted ? SORTED_MARK : RUNS_MARK, solver = (int)k->r->solver;
     kl_keep_int(l, &mark);
     kl_keep_int(l, &solver);
     kl_keep_int(l, &k->b->before);
@@ -408,7 +410,8 @@ static kl_status take_up_runs(const keeping *k, kl_keep *solver, int *old, kl_er
         k->b->before = (int)from->number[0];
         return KL_OK;
     }
-    const int is_solver = from->nnumber > RUNS && from->number[0] == RUNS_MARK &&
+    const int mark = k->sorted ? SORTED_MARK : RUNS_MARK;
+    const int is_solver = from->nnumber > RUNS && from->number[0] == mark &&
                           from->number[1] >= (double)KL_ED_LANCZOS && from->number[1] <= (double)KL_ED_LOBPCG;
     if (!is_solver || (k->r->solver != (kl_ed_solver)from->number[1] && k->r->solver != KL_ED_LOBPCG))
         return kl_eig_refuse(from, kl_ed_solver_name[k->r->solver], k->b->n, err);
@@ -546,7 +549,12 @@ static kl_status solve_block(kl_ed *ed, const kl_ed_opts *opts, kl_dptr *vectors
                      .step = opts->step,
                      .precond = neumann.h ? &neumann.precond : NULL,
                      .tol = tol * b.scale};
-    keeping k = {.to = opts->keeper, .b = &b, .o = &o, .r = r, .products = &neumann.products};
+    keeping k = {.to = opts->keeper,
+                 .b = &b,
+                 .o = &o,
+                 .r = r,
+                 .products = &neumann.products,
+                 .sorted = ed->space->right.behind > 0};
     kl_keep solver = {0};
     kl_keeper keeper = {.self = &k, .due = keep_due, .write = keep_write};
     if (opts->keeper) o.keeper = &keeper;

@@ -79,6 +79,7 @@ typedef struct kl_ed_opts {
     int max_basis, max_apply; /* 0: the solver's */
     uint64_t seed;
     int want_vectors;
+    int sorted;          /* 1: of flavours as KL_BIPARTITION_SORTED; who makes the space knows it */
     /* 1: vectors are given as the energies leave them; one state by LANCZOS leaves none */
     int as_found;
     void *self;          /* of the monitor: */

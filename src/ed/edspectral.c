@@ -235,7 +235,10 @@ kl_status kl_ed_spectral_run(const kl_ed *ed, const kl_terms *terms, kl_dptr x, 
     f.s = f.d + max;
     /* 1. */
     const kl_qn target = kl_qn_add(terms->model, ed->space->target, shift);
-    const kl_bipartition_form form = ed->space->flavours ? KL_BIPARTITION_FLAVOURS : KL_BIPARTITION_SITES;
+    const kl_bipartition_form form = !ed->space->flavours ? KL_BIPARTITION_SITES
+                                     : ed->space->right.behind > 0
+                                         ? KL_BIPARTITION_FLAVOURS | KL_BIPARTITION_SORTED
+                                         : KL_BIPARTITION_FLAVOURS;
     const int same = kl_qn_cmp(target, ed->space->target) == 0,
               empty = !same && kl_bipartition_measure(terms, target, form, &size, &none) != KL_OK;
     if (!empty) {

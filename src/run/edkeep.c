@@ -30,7 +30,8 @@ static kl_status write(void *self, const kl_keep *kept, kl_err *err)
         return KL_OK;
     k->file.n = k->n;
     k->file.begin = k->begin;
-    kl_pace_done(&k->pace, start, kl_keepfile_write(&k->file, (int)k->stage, kept, &why), &why);
+    const int stage = (int)k->stage + (k->sorted ? KL_EDSTAGES : 0);
+    kl_pace_done(&k->pace, start, kl_keepfile_write(&k->file, stage, kept, &why), &why);
     return KL_OK;
 }
 
@@ -52,8 +53,10 @@ kl_status kl_edkeep_read(kl_edkeep *k, kl_err *err)
 {
     int stage;
     const kl_status st = kl_keepfile_read(&k->file, &stage, err);
-    if (st == KL_OK) k->stage = (kl_edstage)stage;
-    return st;
+    if (st != KL_OK) return st;
+    k->sorted = stage >= KL_EDSTAGES;
+    k->stage = (kl_edstage)(stage - (k->sorted ? KL_EDSTAGES : 0));
+    return KL_OK;
 }
 
 kl_status kl_edkeep_vectors(kl_edkeep *k, int64_t n, kl_err *err)

@@ -6,17 +6,19 @@
 #include "run/keepfile.h"
 #include "run/pace.h"
 
-/* Who keeps the run, as the file says it. */
-typedef enum kl_edstage { KL_EDSTAGE_SOLVER, KL_EDSTAGE_SPECTRA, KL_EDSTAGE_THERMAL } kl_edstage;
+/* Who keeps the run, as the file says it; of vectors whose states of the right flavour are sorted by
+   particles (bipartition.h) it says KL_EDSTAGES more. */
+typedef enum kl_edstage { KL_EDSTAGE_SOLVER, KL_EDSTAGE_SPECTRA, KL_EDSTAGE_THERMAL, KL_EDSTAGES } kl_edstage;
 
 typedef struct kl_edkeep {
     const char *path;
     kl_edstage stage;
-    kl_result *r;          /* what the file says besides the run: names, options, what is finished */
-    int64_t n;             /* length of vectors that do not say it, and who has which part of them */
+    kl_result *r; /* what the file says besides the run: names, options, what is finished */
+    int64_t n; /* length of vectors that do not say it, and who has which part of them */
     const int64_t *begin;
-    const double *seen;    /* NULL, or products, lowest energy, its residual */
-    kl_keeper keeper;      /* to be handed on; from is set by kl_edkeep_vectors */
+    int sorted; /* 1: they are in the order KL_BIPARTITION_SORTED; told by kl_edkeep_read, too */
+    const double *seen; /* NULL, or products, lowest energy, its residual */
+    kl_keeper keeper; /* to be handed on; from is set by kl_edkeep_vectors */
     kl_keepfile file;
     kl_pace pace;
 } kl_edkeep;

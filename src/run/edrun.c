@@ -45,6 +45,7 @@ void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
                                      : o->states > MANY  ? (int)(PRODUCTS_EACH * o->states)
                                                          : PRODUCTS,
                         .seed = t->dmrg.seed,
+                        .sorted = t->ex && kl_ranks_size(t->ex) > 1, /* no executor: for a plan */
                         .want_vectors = o->measure.n > 0 || o->spectral.n > 0};
     for (int s = KL_ED_LANCZOS; s <= KL_ED_FULL; s++)
         if (o->solver != NULL && strcmp(o->solver, kl_ed_solver_name[s]) == 0) out->solver = (kl_ed_solver)s;
@@ -120,7 +121,9 @@ kl_status kl_edrun_operator(const kl_task *t, kl_qn target, const kl_ed_opts *op
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
     KL_TRY(check_memory(t, target, opts, err));
-    KL_TRY(kl_ed_create(t->terms, target, kl_edrun_form(o), t->ex, ed, err));
+    const kl_bipartition_form form = kl_edrun_form(o);
+    KL_TRY(
+        kl_ed_create(t->terms, target, opts->sorted ? form | KL_BIPARTITION_SORTED : form, t->ex, ed, err));
     if (o->store != NULL && strcmp(o->store, "matrix") == 0) {
         kl_spopts format = {
             .format = KL_SP_CSR, .boundary = o->boundary, .height = o->slice, .sigma = o->sigma};
@@ -216,11 +219,15 @@ kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
     opts.self = x;
     opts.step = on_step;
     t->dmrg.target = target;
+    if (x->going_on) {
+        KL_TRY(kl_edkeep_read(&keep, err));
+        opts.sorted = keep.sorted;
+    }
     KL_TRY(kl_edrun_operator(t, target, &opts, &x->ed, err));
     if (t->molecule == NULL) KL_TRY(kl_edspin_create(t, &x->square, err));
     keep.n = kl_linop_all(&x->ed->op);
     keep.begin = x->ed->begin;
-    if (x->going_on) KL_TRY(kl_edkeep_read(&keep, err));
+    keep.sorted = x->ed->space->right.behind > 0;
     KL_TRY(kl_runfile_options(t->o, t, NULL, &options, err));
     KL_TRY(find_states(x, &opts, options, &keep, &found, err));
     x->stopped = found.stop == KL_ED_INTERRUPTED;
@@ -316,7 +323,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
                             .seed = t->dmrg.seed,
                             .self = &watched,
                             .step = on_sample};
-    const kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1};
+    kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1, .sorted = kl_ranks_size(t->ex) > 1};
     kl_edkeep_open(&keep, t->ex, x->path, o->checkpoint_every, x->watch);
     keep.pace.kept = x->going_on;
     KL_TRY(kl_options_values("--temperatures", o->temperatures, &ntemperature, &temperature, err));
@@ -341,6 +348,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
                            keep.path));
         KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL},
                             "thermodynamics", err));
+        three.sorted = keep.sorted;
         keep.keeper.from = &keep.file.from; /* its numbers; the vectors when the sector is there */
     }
     keep.stage = KL_EDSTAGE_THERMAL;
@@ -351,6 +359,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
         KL_TRY(kl_edrun_operator(t, sector[i], &three, &ed, err));
         keep.n = kl_linop_all(&ed->op);
         keep.begin = ed->begin;
+        keep.sorted = ed->space->right.behind > 0;
         if (keep.keeper.from) KL_TRY(kl_edkeep_vectors(&keep, kl_linop_all(&ed->op), err));
         KL_TRY(make_result(
             t, ed,

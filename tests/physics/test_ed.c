@@ -4,6 +4,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "ed/ed.h"
+#include "ed/kronparts.h"
+#include "ed/kronsum.h"
 #include "kl_test.h"
 
 #include <stdlib.h>
@@ -100,13 +102,16 @@ static void some_sectors(const core_job *j, uint64_t seed)
     kl_qn *q = core_sectors(j, 6, &n);
     for (int i = 0; i < n; i++) {
         char text[128];
-        for (int form = KL_BIPARTITION_AUTO; form <= KL_BIPARTITION_FLAVOURS; form++) {
+        for (int f = 0; f < 4; f++) {
+            static const kl_bipartition_form forms[] = {KL_BIPARTITION_AUTO, KL_BIPARTITION_SITES,
+                                                        KL_BIPARTITION_FLAVOURS,
+                                                        KL_BIPARTITION_FLAVOURS | KL_BIPARTITION_SORTED};
+            const kl_bipartition_form form = forms[f];
             kl_bipartition_size size;
-            if (form == KL_BIPARTITION_FLAVOURS &&
-                kl_bipartition_measure(j->terms, q[i], form, &size, &err) != KL_OK)
-                continue;
-            kl_test_case("%s, %s, form %d", j->name, kl_qn_print(j->model, q[i], text, sizeof text), form);
-            same_matrix(j, o, q[i], (kl_bipartition_form)form, kl_test_bits(&seed));
+            if (f >= 2 && kl_bipartition_measure(j->terms, q[i], form, &size, &err) != KL_OK) continue;
+            kl_test_case("%s, %s, form %d", j->name, kl_qn_print(j->model, q[i], text, sizeof text),
+                         (int)form);
+            same_matrix(j, o, q[i], form, kl_test_bits(&seed));
         }
     }
     kl_free(&q);
@@ -501,6 +506,50 @@ static void test_multiplet(void **state)
     core_no_memory();
 }
 
+/* States of the right flavour by their particles on the last half of the sites, then by code; and what two
+   ranks read of each other for it: states with a particle more, or one less, than their own, a third of
+   all. */
+static void test_order_of_flavours(void **state)
+{
+    (void)state;
+    enum {
+        SITES = 16,
+        FEW = 3,
+        TILES = 11440 / KL_KRON_LANES,
+    };
+    kl_err err = {""};
+    core_job j;
+    core_open(&j, core_model("hubbard", "F=1/2"), "square:4x4", NULL, "U=4");
+    kl_bipartition *h = NULL;
+    kl_kron *k = NULL;
+    static char wanted[TILES];
+    expect_ok(kl_bipartition_create(j.terms, (kl_qn){{1, 7}}, KL_BIPARTITION_FLAVOURS | KL_BIPARTITION_SORTED,
+                                    &h, &err),
+              err);
+    expect_ok(kl_kron_compile(h, j.terms, 0, j.terms->nterm, &k, &err), err);
+    expect_eq(h->right.begin[1], TILES * KL_KRON_LANES);
+    const uint64_t *const code = h->right.code;
+    for (int64_t i = 0; i + 1 < TILES * KL_KRON_LANES; i++) {
+        const int a = __builtin_popcountll(code[i] >> SITES / 2),
+                  b = __builtin_popcountll(code[i + 1] >> SITES / 2);
+        expect_true(a < b || (a == b && code[i] < code[i + 1]));
+    }
+    for (int rank = 0; rank < 2; rank++) {
+        int64_t n = 0;
+        kl_kronparts_wanted(k, rank * TILES / 2, (rank + 1) * TILES / 2, wanted);
+        for (int64_t t = 0; t < TILES; t++) {
+            n += wanted[t];
+            const int a = __builtin_popcountll(code[t * KL_KRON_LANES] >> SITES / 2);
+            expect_true(!wanted[t] || a == (rank ? FEW : FEW + 1));
+        }
+        expect_true(n > 0 && n < 0.35 * TILES);
+    }
+    kl_kron_destroy(&k);
+    kl_bipartition_destroy(&h);
+    core_close(&j);
+    core_no_memory();
+}
+
 /* Sizes of sectors that no vector is made of: half-filled Hubbard on 18 and 20 sites, with 2.4 and 34
    thousand million states. */
 static void test_large(void **state)
@@ -586,12 +635,19 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matrix_shipped), cmocka_unit_test(test_matrix_own),
-        cmocka_unit_test(test_energies),       cmocka_unit_test(test_one_state),
-        cmocka_unit_test(test_known),          cmocka_unit_test(test_wide_diagonal),
-        cmocka_unit_test(test_close_levels),   cmocka_unit_test(test_all_states),
-        cmocka_unit_test(test_many_states),    cmocka_unit_test(test_multiplet),
-        cmocka_unit_test(test_large),          cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_matrix_shipped),
+        cmocka_unit_test(test_matrix_own),
+        cmocka_unit_test(test_energies),
+        cmocka_unit_test(test_one_state),
+        cmocka_unit_test(test_known),
+        cmocka_unit_test(test_wide_diagonal),
+        cmocka_unit_test(test_close_levels),
+        cmocka_unit_test(test_all_states),
+        cmocka_unit_test(test_many_states),
+        cmocka_unit_test(test_multiplet),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_order_of_flavours),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
