@@ -184,24 +184,34 @@ out:
 /* ---------------------------------------------------------------- whole vectors */
 
 /* Part r of `whole` from rank r, mine to all others; both in the executor's memory. */
-kl_status kl_ranks_gather(kl_exec *ex, const int64_t *begin, kl_dptr x, kl_dptr whole, kl_err *err)
+kl_status kl_ranks_gather_start(kl_exec *ex, const int64_t *begin, kl_dptr x, kl_dptr whole,
+                                kl_transfer **out, kl_err *err)
 {
     kl_status st = KL_OK;
     const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
     kl_ranks_part *part = NULL;
-    kl_transfer *t = NULL;
     int n = 0;
+    *out = NULL;
     KL_TRY(kl_alloc(&part, 2 * size, KL_MEM_MISC, err));
     for (int r = 0; r < size; r++) {
         if (r == me) continue;
         part[n++] = (kl_ranks_part){r, 1, x, begin[me + 1] - begin[me]};
         part[n++] = (kl_ranks_part){r, 0, kl_dptr_at(whole, begin[r]), begin[r + 1] - begin[r]};
     }
-    KL_TRY(kl_ranks_start(ex, n, part, &t, err));
+    KL_TRY(kl_ranks_start(ex, n, part, out, err));
     ex->vt.copy(ex, begin[me + 1] - begin[me], x, kl_dptr_at(whole, begin[me]));
-    KL_TRY(kl_ranks_finish(ex, &t, err));
 out:
     kl_free(&part);
+    return st;
+}
+
+kl_status kl_ranks_gather(kl_exec *ex, const int64_t *begin, kl_dptr x, kl_dptr whole, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_transfer *t = NULL;
+    KL_TRY(kl_ranks_gather_start(ex, begin, x, whole, &t, err));
+    KL_TRY(kl_ranks_finish(ex, &t, err));
+out:
     return st;
 }
 

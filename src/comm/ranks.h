@@ -57,6 +57,9 @@ kl_status kl_ranks_finish(kl_exec *ex, kl_transfer **t, kl_err *err) KL_MUST_CHE
 /* whole[begin[ranks]], in the executor's memory and on every rank, from the parts x of all. */
 kl_status kl_ranks_gather(kl_exec *ex, const int64_t *begin, kl_dptr x, kl_dptr whole,
                           kl_err *err) KL_MUST_CHECK;
+/* The same, of which the others' parts are there after kl_ranks_finish; x stays as it is until then. */
+kl_status kl_ranks_gather_start(kl_exec *ex, const int64_t *begin, kl_dptr x, kl_dptr whole,
+                                kl_transfer **out, kl_err *err) KL_MUST_CHECK;
 /* The same in the host's memory. begin NULL: x is whole, n numbers of it. */
 kl_status kl_ranks_download(kl_exec *ex, const int64_t *begin, int64_t n, kl_dptr x, double *whole,
                             kl_err *err) KL_MUST_CHECK;

@@ -7,6 +7,8 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "comm/sharecut.h"
+#include "record/chunk.h"
 
 /* What a message costs in flops of those who wait for it: to be sent at all, and a number of it. A list is
    divided where the work that others do is more. Processors; devices that are linked; others. */
@@ -29,7 +31,11 @@ typedef struct sharing {
 
 /* How a list is divided. */
 typedef struct divided {
-    kl_batch mine; /* its base is the whole list's */
+    kl_batch mine; /* its base is the whole list's, as is the next one's */
+    /* records that read nothing of other ranks' parts, their arguments as far down as this rank's part
+       begins: they run while the others' parts come, and `mine' adds to what they make. No group: all are in
+       `mine' */
+    kl_batch near;
     int64_t *begin; /* [ranks + 1] of y, for lists with parts */
     int npiece;
     kl_share_piece *piece; /* [ranks] of y, for the others */
@@ -232,41 +238,185 @@ static int says_where(const kl_batch *b)
     return 1;
 }
 
-/* Groups list[n] of b, their results `shift` numbers further down. */
-static kl_status take_groups(const kl_batch *b, int64_t n, const placed *list, int64_t shift, kl_batch *mine,
-                             kl_err *err)
+/* What a record reads of x lies in [low, high). */
+static int reads_within(const kl_rec *r, int64_t low, int64_t high)
+{
+    const int gemm = r->kind == KL_REC_GEMM, add = r->kind == KL_REC_ADD;
+    /* rows and columns as operands lie there */
+    const int64_t deep = gemm ? r->k : r->n, rows_a = r->ta ? deep : r->m, cols_a = r->ta ? r->m : deep,
+                  rows_b = r->tb ? r->n : r->k, cols_b = r->tb ? r->k : r->n;
+    if ((gemm || add) && r->at_a == KL_AT_X && (r->a < low || r->a + (cols_a - 1) * r->lda + rows_a > high))
+        return 0;
+    return !(gemm && r->at_b == KL_AT_X) || (r->b >= low && r->b + (cols_b - 1) * r->ldb + rows_b <= high);
+}
+
+/* Of each group the records that read x within [low, high) alone, the others, or all of them. */
+typedef enum kind { ALL, WITHIN, BEYOND } kind;
+
+typedef struct choice {
+    kind which;
+    int64_t low, high;
+    /* results are so much further down, and so are arguments of those within */
+    int64_t shift;
+} choice;
+
+/* Those of records [first, last), which stay together, that are chosen. Returns their flops. */
+static double take_records(const kl_batch *b, int64_t first, int64_t last, const choice *c, kl_batch *mine)
+{
+    double flop = 0.0;
+    int within = 1;
+    for (int64_t r = first; r < last && c->which != ALL; r++)
+        within = within && reads_within(&b->rec[r], c->low, c->high);
+    if (c->which != ALL && within != (c->which == WITHIN)) return 0.0;
+    for (int64_t r = first; r < last; r++) {
+        kl_rec *const to = kl_batch_push(mine);
+        *to = b->rec[r];
+        flop += kl_rec_flop(to);
+        if (to->at_c == KL_AT_Y) to->c -= c->shift;
+        if (c->which == WITHIN && to->at_a == KL_AT_X) to->a -= c->shift;
+        if (c->which == WITHIN && to->at_b == KL_AT_X) to->b -= c->shift;
+    }
+    return flop;
+}
+
+/* All groups of b, of which those that have lost their records still say what is to become 0. *flop: of all
+   records that were taken. */
+static kl_status take_groups(const kl_batch *b, const choice *c, kl_batch *mine, double *flop, kl_err *err)
 {
     kl_status st = KL_OK;
-    for (int64_t i = 0; i < n; i++) {
-        const kl_group *const g = &b->group[list[i].group];
-        KL_TRY(kl_batch_open_group(mine, g->y - shift, g->ny, err));
+    char *may = NULL;
+    *flop = 0.0;
+    for (const kl_group *g = b->group; g < b->group + b->ngroup; g++) {
+        KL_TRY(kl_realloc(&may, g->last - g->first + 1, KL_MEM_WORK, err));
+        KL_TRY(kl_batch_open_group(mine, g->y - c->shift, g->ny, err));
         KL_TRY(kl_batch_reserve(mine, g->last - g->first, err));
-        for (int64_t r = g->first; r < g->last; r++) {
-            kl_rec *const to = kl_batch_push(mine);
-            *to = b->rec[r];
-            if (to->at_c == KL_AT_Y) to->c -= shift;
+        if (c->which != ALL) kl_group_cuts(b, g, may);
+        for (int64_t r = g->first, next; r < g->last; r = next) {
+            for (next = r + 1; next < g->last && (c->which == ALL || !may[next - g->first]);) next++;
+            *flop += take_records(b, r, next, c, mine);
         }
         kl_batch_close_group(mine, g->nwork);
+    }
+out:
+    kl_free(&may);
+    return st;
+}
+
+/* The groups list[n] of b from border[0] to border[1], in part where these lie inside. */
+static kl_status take_stretch(const kl_batch *b, const placed *list, const kl_cut_border *border,
+                              kl_batch *own, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_cut_border *const end = border + 1;
+    for (int64_t i = border->group; i < end->group + (end->column > 0); i++) {
+        const kl_group *const g = &b->group[list[i].group];
+        const int from = i == border->group ? border->column : 0, to = i == end->group ? end->column : 0;
+        int ld;
+        if (from > 0 || to > 0) {
+            KL_TRY(kl_cut_take(b, g, from, to > 0 ? to : kl_cut_columns(b, g, &ld), own, err));
+            continue;
+        }
+        KL_TRY(kl_batch_open_group(own, g->y, g->ny, err));
+        KL_TRY(kl_batch_reserve(own, g->last - g->first, err));
+        for (int64_t r = g->first; r < g->last; r++) *kl_batch_push(own) = b->rec[r];
+        kl_batch_close_group(own, g->nwork);
     }
 out:
     return st;
 }
 
-/* first[ranks + 1] of the groups in the order of what they write. */
-static kl_status cut_groups(const kl_exec *ex, const kl_batch *b, const placed *list, int64_t *first,
-                            kl_err *err)
+/* How much more the rank that has most of cost[first[r]..] does than it would of even parts. */
+static double unevenness(const kl_exec *ex, const double *cost, const int64_t *first)
+{
+    const int size = kl_ranks_size(ex);
+    const double *const speed = ex->ranks->speed;
+    double all = 0.0, fast = 0.0, most = 0.0;
+    for (int r = 0; r < size; r++) {
+        double mine = 0.0;
+        for (int64_t i = first[r]; i < first[r + 1]; i++) mine += cost[i];
+        all += mine;
+        fast += speed[r];
+        most = fmax(most, mine / speed[r]);
+    }
+    return (most - all / fast) * fast / size;
+}
+
+/* border[ranks + 1] in the groups in the order of what they write. Groups are cut where whole ones would
+   leave ranks with too little to do. */
+static kl_status find_borders(const kl_exec *ex, const kl_batch *b, const placed *list, kl_cut_border *border,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
+    const int size = kl_ranks_size(ex);
     double *cost = NULL;
+    int64_t *first = NULL;
+    int *columns = NULL, *group = NULL, ld;
     KL_TRY(kl_alloc(&cost, b->ngroup, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&first, size + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&columns, b->ngroup, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&group, b->ngroup, KL_MEM_WORK, err));
     for (int g = 0; g < b->ngroup; g++) {
         const kl_group *const at = &b->group[list[g].group];
         cost[g] = at->flop + WRITTEN * (double)at->ny;
     }
-    kl_share_cut(b->ngroup, cost, kl_ranks_size(ex), ex->ranks->speed, first);
+    kl_share_cut(b->ngroup, cost, size, ex->ranks->speed, first);
+    for (int r = 0; r <= size; r++) border[r] = (kl_cut_border){first[r], 0};
+    if (!b->parts || unevenness(ex, cost, first) < cost_of(ex)->message) goto out;
+    for (int g = 0; g < b->ngroup; g++) {
+        group[g] = list[g].group;
+        columns[g] = kl_cut_columns(b, &b->group[group[g]], &ld);
+    }
+    kl_cut_borders(&(kl_cut_list){b, b->ngroup, group, cost, columns}, size, ex->ranks->speed, border);
 out:
+    kl_free(&group);
     kl_free(&cost);
+    kl_free(&first);
+    kl_free(&columns);
     return st;
+}
+
+static kl_status finish_list(const kl_batch *b, int64_t nx, int64_t ny, kl_batch *mine, kl_err *err)
+{
+    mine->nx = nx;
+    mine->ny = ny;
+    mine->zero = b->zero;
+    mine->lasting = b->lasting;
+    mine->once = b->once;
+    memcpy(mine->base, b->base, sizeof b->base);
+    return kl_batch_close(mine, err);
+}
+
+/* This rank's groups; of lists with parts the records that need not wait for others' parts by themselves,
+   where what they do hides enough of the way of these. */
+static kl_status take_mine(kl_exec *ex, const kl_batch *b, const kl_batch *own, divided *d, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const struct cost *const cost = cost_of(ex);
+    const int64_t *const begin = d->begin + kl_ranks_mine(ex), n = begin[1] - begin[0];
+    choice c = {.which = ALL, .low = begin[0], .high = begin[1], .shift = b->parts ? begin[0] : 0};
+    double near = 0.0, rest;
+    if (b->parts && b->zero && own->ngroup > 0) {
+        c.which = WITHIN;
+        KL_TRY(take_groups(own, &c, &d->near, &near, err));
+        c.which = fmin(near, cost->number * (double)(b->ny - n)) > cost->message ? BEYOND : ALL;
+    }
+    if (c.which == ALL) kl_batch_clear(&d->near);
+    KL_TRY(take_groups(own, &c, &d->mine, &rest, err));
+    KL_TRY(finish_list(b, b->nx, b->parts ? n : b->ny, &d->mine, err));
+    if (c.which == ALL) goto out;
+    d->mine.zero = 0; /* it adds to what the other one has made */
+    KL_TRY(finish_list(b, n, n, &d->near, err));
+out:
+    return st;
+}
+
+/* Where what a rank writes begins. */
+static int64_t place_of(const kl_batch *b, const placed *list, kl_cut_border at)
+{
+    int ld = 0;
+    if (at.group == b->ngroup) return b->ny;
+    if (at.column > 0) (void)kl_cut_columns(b, &b->group[list[at.group].group], &ld);
+    return list[at.group].y + (int64_t)at.column * ld;
 }
 
 static kl_status divide(kl_exec *ex, const kl_batch *b, divided *d, kl_err *err)
@@ -274,36 +424,35 @@ static kl_status divide(kl_exec *ex, const kl_batch *b, divided *d, kl_err *err)
     kl_status st = KL_OK;
     const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
     placed *list = NULL;
-    int64_t *first = NULL;
+    kl_cut_border *border = NULL;
+    kl_batch own;
+    kl_batch_init(&own);
+    kl_batch_init(&d->mine);
+    kl_batch_init(&d->near);
     KL_TRY(kl_alloc(&list, b->ngroup, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&first, size + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&border, size + 1, KL_MEM_WORK, err));
     for (int g = 0; g < b->ngroup; g++) list[g] = (placed){b->group[g].y, g};
     qsort(list, (size_t)b->ngroup, sizeof *list, by_place);
-    KL_TRY(cut_groups(ex, b, list, first, err));
+    KL_TRY(find_borders(ex, b, list, border, err));
     KL_TRY(kl_alloc(&d->begin, size + 1, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&d->piece, size, KL_MEM_RECORD, err));
     for (int r = 0; r < size; r++) {
-        if (first[r + 1] == first[r]) continue;
-        const kl_group *const last = &b->group[list[first[r + 1] - 1].group];
-        const int64_t at = list[first[r]].y;
-        d->piece[d->npiece++] = (kl_share_piece){r, at, last->y + last->ny - at};
+        const kl_cut_border end = border[r + 1];
+        if (end.group == border[r].group && end.column == border[r].column) continue;
+        const int64_t at = place_of(b, list, border[r]);
+        const kl_group *const last = end.column > 0 ? NULL : &b->group[list[end.group - 1].group];
+        d->piece[d->npiece++] =
+            (kl_share_piece){r, at, (last ? last->y + last->ny : place_of(b, list, end)) - at};
     }
     if (d->npiece > ex->ranks->comm->most_busy) ex->ranks->comm->most_busy = d->npiece;
-    for (int r = 1; r <= size; r++)
-        d->begin[r] = r == size || first[r] == b->ngroup ? b->ny : list[first[r]].y;
-    kl_batch_init(&d->mine);
-    KL_TRY(take_groups(b, first[me + 1] - first[me], list + first[me], b->parts ? d->begin[me] : 0, &d->mine,
-                       err));
-    d->mine.nx = b->nx;
-    d->mine.ny = b->parts ? d->begin[me + 1] - d->begin[me] : b->ny;
-    d->mine.zero = b->zero;
-    d->mine.lasting = b->lasting;
-    d->mine.once = b->once;
-    memcpy(d->mine.base, b->base, sizeof b->base);
-    KL_TRY(kl_batch_close(&d->mine, err));
+    for (int r = 1; r <= size; r++) d->begin[r] = r == size ? b->ny : place_of(b, list, border[r]);
+    KL_TRY(take_stretch(b, list, &border[me], &own, err));
+    own.zero = b->zero;
+    KL_TRY(take_mine(ex, b, &own, d, err));
 out:
+    kl_batch_clear(&own);
     kl_free(&list);
-    kl_free(&first);
+    kl_free(&border);
     return st;
 }
 
@@ -312,9 +461,17 @@ static void discard(divided **pd)
     divided *const d = *pd;
     if (!d) return;
     kl_batch_clear(&d->mine);
+    kl_batch_clear(&d->near);
     kl_free(&d->begin);
     kl_free(&d->piece);
     kl_free(pd);
+}
+
+/* Of d, what was prepared. */
+static void let_go(kl_exec *ex, divided *d)
+{
+    if (d->near.prepared) ex->ranks->own.batch_release(ex, &d->near);
+    if (d->mine.prepared) ex->ranks->own.batch_release(ex, &d->mine);
 }
 
 static kl_status share_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
@@ -326,12 +483,21 @@ static kl_status share_prepare(kl_exec *ex, kl_batch *b, kl_err *err)
         return ex->ranks->own.batch_prepare(ex, b, err);
     KL_TRY(kl_alloc(&d, 1, KL_MEM_RECORD, err));
     KL_TRY(divide(ex, b, d, err));
+    if (d->near.ngroup > 0) KL_TRY(ex->ranks->own.batch_prepare(ex, &d->near, err));
     if (d->mine.ngroup > 0) KL_TRY(ex->ranks->own.batch_prepare(ex, &d->mine, err));
     b->shared = d;
     d = NULL;
 out:
+    if (d) let_go(ex, d);
     discard(&d);
     return st;
+}
+
+static kl_status apply_list(kl_exec *ex, const kl_batch *b, kl_batch *list, kl_dptr x, kl_dptr y, kl_err *err)
+{
+    if (list->ngroup == 0) return KL_OK;
+    memcpy(list->base, b->base, sizeof b->base);
+    return ex->ranks->own.batch_apply(ex, list, x, y, err);
 }
 
 static kl_status share_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err)
@@ -339,9 +505,24 @@ static kl_status share_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr 
     kl_status st = KL_OK;
     divided *const d = b->shared;
     if (!d) return ex->ranks->own.batch_apply(ex, b, x, y, err);
-    memcpy(d->mine.base, b->base, sizeof b->base);
-    if (d->mine.ngroup > 0) KL_TRY(ex->ranks->own.batch_apply(ex, &d->mine, x, y, err));
+    if (d->near.ngroup > 0)
+        KL_TRY(apply_list(ex, b, &d->near, kl_dptr_at(x, d->begin[kl_ranks_mine(ex)]), y, err));
+    KL_TRY(apply_list(ex, b, &d->mine, x, y, err));
     if (!b->parts) KL_TRY(kl_share_exchange_there(ex, d->npiece, d->piece, y, err));
+out:
+    return st;
+}
+
+kl_status kl_share_apply_parts(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr whole, kl_dptr y,
+                               kl_err *err)
+{
+    kl_status st = KL_OK;
+    divided *const d = b->shared;
+    kl_transfer *come = NULL;
+    KL_TRY(kl_ranks_gather_start(ex, d->begin, x, whole, &come, err));
+    KL_TRY(apply_list(ex, b, &d->near, x, y, err));
+    KL_TRY(kl_ranks_finish(ex, &come, err));
+    KL_TRY(apply_list(ex, b, &d->mine, whole, y, err));
 out:
     return st;
 }
@@ -350,8 +531,8 @@ static void share_release(kl_exec *ex, kl_batch *b)
 {
     divided *d = b->shared;
     b->shared = NULL;
-    if (d && d->mine.ngroup > 0) ex->ranks->own.batch_release(ex, &d->mine);
-    if (!d) ex->ranks->own.batch_release(ex, b);
+    if (d) let_go(ex, d);
+    else ex->ranks->own.batch_release(ex, b);
     discard(&d);
 }
 

@@ -1,7 +1,8 @@
 /* Work on whole vectors that ranks divide. Each has all of a list's operands; of its outputs each rank makes
    a range, as much work as the others have (nemes2014, Alg. 5, over ranks), and all get all of them, or, of
    lists with `parts`, keep their own. Groups are as they would be on one rank, and so are the bits of what
-   they make. SPDX-License-Identifier: Apache-2.0 */
+   they make; of lists with `parts' what a rank can make of its own part comes before the rest is added.
+   SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SHARE_H
 #define KL_SHARE_H
 #include "comm/ranks.h"
@@ -32,6 +33,11 @@ void kl_share_rows(const kl_exec *ex, int64_t n, const double *cost, int64_t *fi
 
 /* [ranks + 1]: numbers of y that each rank makes of a prepared list with `parts`; NULL: all make all. */
 const int64_t *kl_share_begin(const kl_batch *b);
+
+/* y = this rank's part of what such a list makes of a vector of which every rank has its part x; whole: room
+   for all of it. Records that read x alone run while the others' parts come. */
+kl_status kl_share_apply_parts(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr whole, kl_dptr y,
+                               kl_err *err) KL_MUST_CHECK;
 
 /* A stretch of numbers that one rank has found and all want. */
 typedef struct kl_share_piece {

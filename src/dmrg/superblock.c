@@ -497,16 +497,15 @@ static kl_status apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_d
     return KL_OK;
 }
 
-/* x is this rank's part, and comes together before; y is its part. */
+/* x is this rank's part, and comes together meanwhile; y is its part. */
 static kl_status apply_spread(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
                               kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_superblock *const s = h->self;
-    for (int v = 0; v < nvec; v++) {
-        KL_TRY(kl_ranks_gather(h->ex, h->begin, kl_dptr_at(x, v * ldx), s->whole, err));
-        KL_TRY(h->ex->vt.batch_apply(h->ex, &s->batch, s->whole, kl_dptr_at(y, v * ldy), err));
-    }
+    for (int v = 0; v < nvec; v++)
+        KL_TRY(kl_share_apply_parts(h->ex, &s->batch, kl_dptr_at(x, v * ldx), s->whole,
+                                    kl_dptr_at(y, v * ldy), err));
 out:
     return st;
 }

@@ -207,6 +207,8 @@ exit $s]]):format(launch, big, method, method))
     end
 end
 killed("ed", "ed heisenberg --lattice ring:20 --charge Sz=0 --threads 1")
+-- ranks number states in an order of their own, in which one process goes on
+killed("ed", "ed hubbard --lattice square:4x3 -p U=4 --charge N_up=6 --charge N_dn=5 --solver lanczos --threads 1")
 killed("dmrg", "dmrg hubbard -p U=4 --sites 8 --charge N_up=4 --charge N_dn=4 --threads 1 --schedule " ..
     "100:1e-4*2,256*6 --sites-per-step 2 --truncation exact")
 kit.finish()

@@ -542,7 +542,7 @@ static void test_order_of_flavours(void **state)
             const int a = __builtin_popcountll(code[t * KL_KRON_LANES] >> SITES / 2);
             expect_true(!wanted[t] || a == (rank ? FEW : FEW + 1));
         }
-        expect_true(n > 0 && n < 0.35 * TILES);
+        expect_true(n > 0 && (double)n < 0.35 * (double)TILES);
     }
     kl_kron_destroy(&k);
     kl_bipartition_destroy(&h);
