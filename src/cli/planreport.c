@@ -241,6 +241,9 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_json_real(&j, "flop_apply", p->flop_apply);
         kl_json_int(&j, "memory_bytes", p->memory_bytes);
         kl_json_real(&j, "seconds_sweep", p->seconds_sweep);
+        kl_json_open(&j, "seconds_by_part", '{');
+        for (int k = 0; k < KL_NPLAN; k++) kl_json_real(&j, kl_plan_part_name[k], p->seconds_part[k]);
+        kl_json_close(&j, '}');
         if (p->nway > 0) kl_report_ways_json(&j, p);
         kl_json_open(&j, "pairs", '[');
         for (int k = 0; k < p->npair; k++) {

@@ -8,6 +8,7 @@
 #include "record/record.h"
 #include "dmrg/leading.h"
 #include "dmrg/parts.h"
+#include "dmrg/plantime.h"
 #include "dmrg/state.h"
 
 /* One sweep: there and back again over all bonds. */
@@ -257,7 +258,8 @@ typedef struct kl_dmrg_plan {
     int bond_op_max, bond_op_mid; /* operators kept at a cut: largest, middle */
     double flop_apply; /* one H x */
     int64_t memory_bytes;
-    double seconds_sweep; /* estimate from a measured rate */
+    double seconds_sweep; /* estimate from a measured rate, */
+    double seconds_part[KL_NPLAN]; /* and of what it is made */
     int npair;
     int64_t solver_doubles; /* of that memory: the eigensolver's vectors, */
     int max_basis; /* its basis, */

@@ -5,11 +5,9 @@
 #include "dmrg/engine.h"
 #include "dmrg/onesite.h"
 #include "dmrg/opdense.h"
-#include "base/gemm.h"
 #include "base/mem.h"
 #include "base/prof.h"
 #include "dmrg/density.h"
-#include "exec/eigshare.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,117 +47,6 @@ static kl_status dry_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y,
 }
 
 static void dry_batch_release(kl_exec *ex, kl_batch *b) { (void)ex, (void)b; }
-
-/* GFLOP/s of the small product kernel at the sizes of a middling sector, in a few milliseconds. */
-static kl_status measure_rate(int n, double *flops, kl_err *err)
-{
-    kl_status st = KL_OK;
-    double *a = NULL;
-    kl_gemm_fn *const gemm = kl_gemm_choose(NULL);
-    n = n < 4 ? 4 : n > 200 ? 200 : n;
-    KL_TRY(kl_alloc(&a, 3 * (int64_t)n * n, KL_MEM_WORK, err));
-    *flops = 0;
-    /* the best of a few: other programs may have the processor now and then */
-    for (int sample = 0; sample < 6; sample++) {
-        const int runs = (int)(2e7 / (2.0 * n * n * n)) + 1;
-        const double t0 = kl_prof_seconds();
-        for (int i = 0; i < runs; i++)
-            gemm(0, 0, n, n, n, 1.0, a, n, a + (int64_t)n * n, n, 1.0, a + 2 * (int64_t)n * n, n);
-        const double rate = 2.0 * n * n * n * runs / (kl_prof_seconds() - t0);
-        if (rate > *flops) *flops = rate;
-    }
-out:
-    kl_free(&a);
-    return st;
-}
-
-/* The same of a device: 64 products of n rows, as a list. */
-static kl_status measure_device(kl_exec *ex, int n, double *flops, kl_err *err)
-{
-    enum {
-        MOST = 256,
-        LEAST = 32,
-        PRODUCTS = 64,
-        RUNS = 3,
-    };
-    kl_status st = KL_OK;
-    kl_dptr v = {0};
-    kl_batch b;
-    double last;
-    n = n < LEAST ? LEAST : n > MOST ? MOST : n / 2 * 2;
-    const int64_t each = (int64_t)n * n, all = PRODUCTS * each;
-    kl_batch_init(&b);
-    KL_TRY(ex->vt.alloc(ex, 3 * all, &v, err));
-    ex->vt.fill(ex, 3 * all, 0.5, v);
-    for (int i = 0; i < PRODUCTS; i++) {
-        KL_TRY(kl_batch_open_group(&b, i * each, each, err));
-        KL_TRY(kl_batch_reserve(&b, 1, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                      .at_a = KL_AT_LEFT,
-                                      .at_b = KL_AT_X,
-                                      .at_c = KL_AT_Y,
-                                      .m = n,
-                                      .n = n,
-                                      .k = n,
-                                      .lda = n,
-                                      .ldb = n,
-                                      .ldc = n,
-                                      .a = i * each,
-                                      .b = i * each,
-                                      .c = i * each,
-                                      .alpha = 1};
-        kl_batch_close_group(&b, 0);
-    }
-    b.nx = b.ny = all;
-    b.base[KL_AT_LEFT] = kl_dptr_at(v, all);
-    KL_TRY(kl_batch_close(&b, err));
-    KL_TRY(ex->vt.batch_prepare(ex, &b, err));
-    *flops = 0;
-    for (int i = 0; i < RUNS && st == KL_OK; i++) {
-        const double t0 = kl_prof_seconds();
-        st = ex->vt.batch_apply(ex, &b, v, kl_dptr_at(v, 2 * all), err);
-        if (st == KL_OK) st = ex->vt.download(ex, &last, v, 1, err);
-        const double rate = b.flop / (kl_prof_seconds() - t0);
-        if (rate > *flops) *flops = rate;
-    }
-    ex->vt.batch_release(ex, &b);
-out:
-    kl_batch_clear(&b);
-    ex->vt.release(ex, &v);
-    return st;
-}
-
-static int descending(const void *pa, const void *pb)
-{
-    const int a = *(const int *)pa, b = *(const int *)pb;
-    return (a < b) - (a > b);
-}
-
-/* Of one sweep. Host: about five products with H a bond, and as much again for truncation, growth and
-   records. Devices: the products, the density matrices' eigenvectors, and some milliseconds of lists. */
-static kl_status sweep_seconds(kl_exec *ex, const kl_dmrg_plan *p, const kl_basis *row, int npair,
-                               double *seconds, kl_err *err)
-{
-    kl_status st = KL_OK;
-    double rate;
-    int *dim = NULL;
-    const double nstep = 2.0 * (p->nsite - 2 > 0 ? p->nsite - 2 : 1);
-    if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) {
-        KL_TRY(measure_rate((int)(npair ? row->total / row->nsec : 4), &rate, err));
-        *seconds = nstep * (10.0 * p->flop_apply / rate + 2e-4);
-        goto out;
-    }
-    KL_TRY(kl_alloc(&dim, row->nsec, KL_MEM_WORK, err));
-    memcpy(dim, row->dim, (size_t)row->nsec * sizeof *dim);
-    qsort(dim, (size_t)row->nsec, sizeof *dim, descending);
-    const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, row->nsec);
-    KL_TRY(measure_device(ex, (int)cbrt(p->flop_apply / (2.0 * (double)(p->nrecord > 0 ? p->nrecord : 1))),
-                          &rate, err));
-    *seconds = nstep * (5.0 * p->flop_apply / rate + fmax(eigen.here_seconds, eigen.there_seconds) + 5e-3);
-out:
-    kl_free(&dim);
-    return st;
-}
 
 /* Kept basis at `cut` of a block whose enlarged basis is e. */
 static kl_status kept_basis(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *enlarged,
@@ -490,6 +377,52 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
     plan->least_bytes = kl_engine_least_bytes(dim, o->nstate) + 8 * dim * o->nstate;
 }
 
+/* Steps of a sweep there and back by their work, in steps at the middle: states of both blocks, and the
+   operators of the cut. */
+static double steps_like_middle(const middle *mid, int n)
+{
+    double sum = 0, at_middle = 0;
+    for (int c = 0; c + 2 <= n; c++) {
+        const double left = (double)mid->s[0].block[c]->basis.total,
+                     right = (double)mid->s[1].block[c + 2]->basis.total,
+                     work = left * right * (left + right) * mid->e->mpo->nop[c + 1];
+        sum += work;
+        if (c == n / 2 - 1) at_middle = work;
+    }
+    return at_middle > 0 ? 2.0 * sum / at_middle : 1;
+}
+
+static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, kl_dmrg_plan *plan,
+                               kl_err *err)
+{
+    enum { PRODUCTS = 5 }; /* at a bond, where fewer are not asked for */
+    kl_status st = KL_OK;
+    const int n = plan->nsite;
+    const kl_basis *const row = &mid->row->basis, *const kept = &mid->s[0].block[n / 2]->basis;
+    kl_plan_sector *sector = NULL;
+    kl_plan_middle m = {.nstate = o->nstate,
+                        .narrow = plan->sites == 1,
+                        .mean_rows = (int)(mid->lay.npair ? row->total / row->nsec : 4),
+                        .nproduct = o->max_apply > 0 && o->max_apply < PRODUCTS ? o->max_apply : PRODUCTS,
+                        .flop = plan->flop_apply,
+                        .nrecord = (double)plan->nrecord,
+                        .list_seconds = mid->list_seconds,
+                        .nstep = 2.0 * (n > 2 ? n - 2 : 1),
+                        .nlike = steps_like_middle(mid, n)};
+    KL_TRY(kl_alloc(&sector, row->nsec, KL_MEM_WORK, err));
+    for (int k = 0; k < row->nsec; k++) {
+        const int j = mid->lay.pair[k], i = kl_basis_find(kept, row->q[k]);
+        if (j < 0) continue;
+        sector[m.nsector++] = (kl_plan_sector){row->dim[k], mid->col->basis.dim[j], i < 0 ? 0 : kept->dim[i]};
+    }
+    m.sector = sector;
+    KL_TRY(kl_plan_seconds(ex, &m, plan->seconds_part, err));
+    for (int k = 0; k < KL_NPLAN; k++) plan->seconds_sweep += plan->seconds_part[k];
+out:
+    kl_free(&sector);
+    return st;
+}
+
 kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, int m,
                             kl_dmrg_plan *plan, kl_err *err)
 {
@@ -508,8 +441,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
         .m = m, .nsite = terms->nsite, .sites = o->sites == KL_SITES_TWO || terms->nsite < 4 ? 2 : 1};
     KL_TRY(make_middle(terms, ex, &dry, o, plan, &mid, err));
     count_memory(ex, o, &mid, plan);
-    KL_TRY(sweep_seconds(ex, plan, &mid.row->basis, mid.lay.npair, &plan->seconds_sweep, err));
-    plan->seconds_sweep += 2.0 * (terms->nsite > 2 ? terms->nsite - 2 : 1) * mid.list_seconds;
+    KL_TRY(count_seconds(ex, o, &mid, plan, err));
     KL_TRY(take_lists(o, plan, &mid, err));
     KL_TRY(plan_ways(plan, ex, err));
 out:

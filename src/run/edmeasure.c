@@ -468,7 +468,7 @@ static kl_status measure_one(scene *s, const request *q, double *v, kl_err *err)
     const kl_request *const r = &q->asked;
     double *one = NULL;
     const int n = s->t->lat->nsite;
-    const kl_reduced_source source = {s, reduced_pairs, reduced_product};
+    const kl_reduced_source source = {s, reduced_pairs, reduced_product, NULL};
     switch (r->kind) {
     case KL_REQUEST_ENTROPY: return entropy(s, v, err);
     case KL_REQUEST_STRUCTURE: return structure(s, q, v, err);

@@ -227,7 +227,7 @@ const kl_option_row kl_option_table[] = {
            "terms of the Neumann expansion behind the diagonal (2)"),
     NUMBER("steps", 0, "M", RUN | RARE, B(ED), steps, INT, 2, 5000,
            "Lanczos steps of a sample (100), or levels of a spectral function (1000), at most"),
-    NUMBER("max-products", 0, "N", RUN | RARE, SWEEPS, max_products, INT, 1, 1e9,
+    NUMBER("max-products", 0, "N", RUN | RARE, SWEEPS | B(PLAN) | B(PLAN_MOLECULE), max_products, INT, 1, 1e9,
            "products with H at every bond at most"),
     NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
            "products with H at most (2000; of more than 16 states 500 for each)"),

@@ -9,6 +9,7 @@
 #include "base/dense.h"
 #include "base/mem.h"
 #include "model/qn.h"
+#include "phase.h"
 
 static const double MOST_NUMBERS = 1e8;
 
@@ -90,15 +91,143 @@ static kl_status element(const few *f, const int *site, const int *b, const int 
 {
     kl_status st = KL_OK;
     kl_siteop *op[MOST_SITES] = {NULL};
-    kl_qn sum = kl_qn_zero();
-    *value = 0;
-    for (int k = 0; k < f->n; k++) sum = kl_qn_add(f->m, sum, shift_of(f->m, f->type[k], b[k], a[k]));
-    if (kl_qn_cmp(sum, kl_qn_zero()) != 0) return KL_OK;
     for (int k = 0; k < f->n; k++) KL_TRY(make_unit(f->m, f->type[k], b[k], a[k], &op[k], err));
     KL_TRY(source->product(source->self, f->n, site, (const kl_siteop *const *)op, value, err));
     *value *= sign_of(f, b, a);
 out:
     for (int k = 0; k < f->n; k++) kl_siteop_destroy(&op[k]);
+    return st;
+}
+
+/* 1: |b><a| leaves every charge as it is. */
+static int conserves(const few *f, const int *b, const int *a)
+{
+    kl_qn sum = kl_qn_zero();
+    for (int k = 0; k < f->n; k++) sum = kl_qn_add(f->m, sum, shift_of(f->m, f->type[k], b[k], a[k]));
+    return kl_qn_cmp(sum, kl_qn_zero()) == 0;
+}
+
+/* ---- all at once ---- */
+
+/* Sites as they are, whose operators are the identity and all |b><a|, at 1 + b * dim + a. */
+typedef struct units {
+    kl_model model;
+    kl_site_type *type; /* [ntype] */
+    const kl_site_type **at; /* [nsite] by position */
+} units;
+
+static void clear_units(units *u)
+{
+    for (int t = 0; u->type != NULL && t < u->model.ntype; t++) {
+        kl_site_op *const op = (kl_site_op *)u->type[t].op;
+        for (int k = 0; op != NULL && k < u->type[t].nop; k++) kl_free((kl_elem **)&op[k].elem);
+        kl_free((kl_site_op **)&u->type[t].op);
+    }
+    kl_free(&u->type);
+    kl_free(&u->at);
+}
+
+static kl_status fill_type(const kl_model *m, kl_site_type *type, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int d = type->dim;
+    kl_site_op *op = NULL;
+    type->nop = 0;
+    type->op = NULL;
+    KL_TRY(kl_alloc(&op, 1 + d * d, KL_MEM_MISC, err));
+    type->op = op;
+    type->nop = 1 + d * d;
+    for (int b = 0; b < d; b++)
+        for (int a = 0; a < d; a++) {
+            kl_site_op *const o = &op[1 + b * d + a];
+            kl_elem *elem = NULL;
+            KL_TRY(kl_alloc(&elem, 1, KL_MEM_MISC, err));
+            *elem = (kl_elem){b, a, 1};
+            *o = (kl_site_op){.odd = is_odd(m, type->state_charge[a]) != is_odd(m, type->state_charge[b]),
+                              .nelem = 1,
+                              .elem = elem};
+            const kl_qn shift = shift_of(m, type, b, a);
+            for (int c = 0; c < m->ncharge; c++) o->shift[c] = shift.v[c];
+        }
+out:
+    return st;
+}
+
+static kl_status make_units(const kl_terms *sites, units *u, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_model *const m = sites->model;
+    u->model = *m;
+    KL_TRY(kl_alloc(&u->type, m->ntype, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&u->at, sites->nsite, KL_MEM_MISC, err));
+    for (int t = 0; t < m->ntype; t++) u->type[t] = (kl_site_type){.dim = 0};
+    u->model.type = u->type;
+    for (int t = 0; t < m->ntype; t++) {
+        u->type[t] = m->type[t];
+        KL_TRY(fill_type(m, &u->type[t], err));
+    }
+    for (int p = 0; p < sites->nsite; p++) u->at[p] = &u->type[sites->type[p] - m->type];
+out:
+    return st;
+}
+
+/* Appends |b><a| in the order of the positions; its sign. */
+static double push_string(const few *f, const kl_lattice *lat, const int *site, const int *b, const int *a,
+                          kl_terms *t)
+{
+    int key[MOST_SITES], odd[MOST_SITES], perm[MOST_SITES];
+    t->term[t->nterm++] = (kl_term){.coef = 1, .nop = f->n, .first = t->nop};
+    for (int k = 0; k < f->n; k++) {
+        key[k] = lat->position[site[k]];
+        odd[k] = is_odd(f->m, f->type[k]->state_charge[a[k]]) != is_odd(f->m, f->type[k]->state_charge[b[k]]);
+    }
+    const double sign = kl_phase_sort(f->n, key, odd, perm);
+    for (int k = 0; k < f->n; k++) {
+        const int from = perm[k];
+        t->op[t->nop++] = (kl_op_at){key[k], 1 + b[from] * f->type[from]->dim + a[from], 0};
+    }
+    return sign * sign_of(f, b, a);
+}
+
+static kl_status density_at_once(const few *f, const kl_terms *sites, const kl_lattice *lat, const int *site,
+                                 const kl_reduced_source *source, double *rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int states = (int)kl_reduced_states(sites, lat, f->n, site);
+    const int64_t most = (int64_t)states * (states + 1) / 2;
+    int a[MOST_SITES], b[MOST_SITES], *at = NULL;
+    double *value = NULL, *sign = NULL;
+    units u = {.type = NULL};
+    kl_terms t = {.nsite = sites->nsite};
+    KL_TRY(make_units(sites, &u, err));
+    t.model = &u.model;
+    t.type = u.at;
+    KL_TRY(kl_alloc(&t.term, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&t.op, most * f->n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&sign, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&value, most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&at, most, KL_MEM_WORK, err));
+    for (int i = 0; i < states; i++)
+        for (int j = 0; j <= i; j++) {
+            states_of(f, i, a);
+            states_of(f, j, b);
+            if (!conserves(f, b, a)) continue;
+            at[t.nterm] = i * states + j;
+            const int64_t k = t.nterm;
+            sign[k] = push_string(f, lat, site, b, a, &t);
+        }
+    KL_TRY(source->strings(source->self, &t, value, err));
+    for (int64_t k = 0; k < t.nterm; k++) {
+        const int i = at[k] / states, j = at[k] % states;
+        rho[i * states + j] = rho[j * states + i] = sign[k] * value[k];
+    }
+out:
+    clear_units(&u);
+    kl_free(&t.term);
+    kl_free(&t.op);
+    kl_free(&sign);
+    kl_free(&value);
+    kl_free(&at);
     return st;
 }
 
@@ -110,10 +239,13 @@ kl_status kl_reduced_density(const kl_terms *sites, const kl_lattice *lat, int n
     int a[MOST_SITES], b[MOST_SITES];
     const int states = (int)kl_reduced_states(sites, lat, n, site);
     for (int k = 0; k < n; k++) f.type[k] = type_at(sites, lat, site[k]);
+    memset(rho, 0, sizeof *rho * (size_t)states * (size_t)states);
+    if (source->strings != NULL) return density_at_once(&f, sites, lat, site, source, rho, err);
     for (int i = 0; i < states; i++)
         for (int j = 0; j <= i; j++) {
             states_of(&f, i, a);
             states_of(&f, j, b);
+            if (!conserves(&f, b, a)) continue;
             KL_TRY(element(&f, site, b, a, source, &rho[i * states + j], err));
             rho[j * states + i] = rho[i * states + j];
         }

@@ -16,6 +16,8 @@ typedef struct kl_reduced_source {
     /* <op[0] at site[0] op[1] at site[1] ...> */
     kl_status (*product)(void *self, int n, const int *site, const kl_siteop *const *op, double *value,
                          kl_err *err);
+    /* NULL, or value[nterm] = <string> of many products at once, of operators that t has itself */
+    kl_status (*strings)(void *self, const kl_terms *t, double *value, kl_err *err);
 } kl_reduced_source;
 
 /* States of these sites together. */

@@ -255,6 +255,11 @@ out:
     return st;
 }
 
+static kl_status reduced_strings(void *self, const kl_terms *t, double *value, kl_err *err)
+{
+    return kl_measure_terms(self, t, value, err);
+}
+
 /* The numbers of one request on one wavefunction; *extra: charges of a spectrum. */
 static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, kl_measure *m, array *out,
                            array *extra, kl_err *err)
@@ -262,7 +267,7 @@ static kl_status carry_out(const kl_request_scene *scene, const kl_request *q, k
     kl_status st = KL_OK;
     const int n = scene->lat->nsite;
     double (*k)[2] = NULL, *pair = NULL;
-    const kl_reduced_source source = {m, reduced_pairs, reduced_product};
+    const kl_reduced_source source = {m, reduced_pairs, reduced_product, reduced_strings};
     switch (q->kind) {
     case KL_REQUEST_LOCAL:
         KL_TRY(make_array(out, 1, n, 0, 0, err));

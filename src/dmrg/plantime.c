@@ -1,0 +1,150 @@
+/* How long a sweep would take: see plantime.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/plantime.h"
+#include "base/gemm.h"
+#include "base/mem.h"
+#include "base/prof.h"
+#include "dmrg/leading.h"
+#include "exec/eigshare.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* ORDER KL_PLAN */
+const char *const kl_plan_part_name[KL_NPLAN] = {"products with H", "truncation", "operators and records"};
+
+#define HOST_STEP 2e-4 /* seconds of a step here, beside all work */
+#define DEVICE_STEP 5e-3 /* the same on a device: lists, launches and what is waited for */
+#define GROWTH 2.0 /* products with H that growing blocks and expanding bases are worth */
+
+/* GFLOP/s of the small product kernel at the sizes of a middling sector, in a few milliseconds. */
+static kl_status measure_rate(int n, double *flops, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *a = NULL;
+    kl_gemm_fn *const gemm = kl_gemm_choose(NULL);
+    n = n < 4 ? 4 : n > 200 ? 200 : n;
+    KL_TRY(kl_alloc(&a, 3 * (int64_t)n * n, KL_MEM_WORK, err));
+    *flops = 0;
+    /* the best of a few: other programs may have the processor now and then */
+    for (int sample = 0; sample < 6; sample++) {
+        const int runs = (int)(2e7 / (2.0 * n * n * n)) + 1;
+        const double t0 = kl_prof_seconds();
+        for (int i = 0; i < runs; i++)
+            gemm(0, 0, n, n, n, 1.0, a, n, a + (int64_t)n * n, n, 1.0, a + 2 * (int64_t)n * n, n);
+        const double rate = 2.0 * n * n * n * runs / (kl_prof_seconds() - t0);
+        if (rate > *flops) *flops = rate;
+    }
+out:
+    kl_free(&a);
+    return st;
+}
+
+/* The same of a device: products of n rows, as a list that is run as often as a step would. */
+static kl_status measure_device(kl_exec *ex, int n, double *flops, kl_err *err)
+{
+    enum {
+        MOST = 512,
+        LEAST = 32,
+        PRODUCTS = 64,
+        RUNS = 3,
+        APPLIED = 4,
+    };
+    kl_status st = KL_OK;
+    kl_dptr v = {0};
+    kl_batch b;
+    double last;
+    n = n < LEAST ? LEAST : n > MOST ? MOST : n / 2 * 2;
+    const int64_t each = (int64_t)n * n, all = PRODUCTS * each;
+    kl_batch_init(&b);
+    KL_TRY(ex->vt.alloc(ex, 3 * all, &v, err));
+    ex->vt.fill(ex, 3 * all, 0.5, v);
+    for (int i = 0; i < PRODUCTS; i++) {
+        KL_TRY(kl_batch_open_group(&b, i * each, each, err));
+        KL_TRY(kl_batch_reserve(&b, 1, err));
+        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
+                                      .at_a = KL_AT_LEFT,
+                                      .at_b = KL_AT_X,
+                                      .at_c = KL_AT_Y,
+                                      .m = n,
+                                      .n = n,
+                                      .k = n,
+                                      .lda = n,
+                                      .ldb = n,
+                                      .ldc = n,
+                                      .a = i * each,
+                                      .b = i * each,
+                                      .c = i * each,
+                                      .alpha = 1};
+        kl_batch_close_group(&b, 0);
+    }
+    b.nx = b.ny = all;
+    b.base[KL_AT_LEFT] = kl_dptr_at(v, all);
+    KL_TRY(kl_batch_close(&b, err));
+    KL_TRY(ex->vt.batch_prepare(ex, &b, err));
+    *flops = 0;
+    for (int i = 0; i < RUNS && st == KL_OK; i++) {
+        const double t0 = kl_prof_seconds();
+        for (int k = 0; k < APPLIED && st == KL_OK; k++)
+            st = ex->vt.batch_apply(ex, &b, v, kl_dptr_at(v, 2 * all), err);
+        if (st == KL_OK) st = ex->vt.download(ex, &last, v, 1, err);
+        const double rate = (double)APPLIED * b.flop / (kl_prof_seconds() - t0);
+        if (rate > *flops) *flops = rate;
+    }
+    ex->vt.batch_release(ex, &b);
+out:
+    kl_batch_clear(&b);
+    ex->vt.release(ex, &v);
+    return st;
+}
+
+static int descending(const void *pa, const void *pb)
+{
+    const int a = *(const int *)pa, b = *(const int *)pb;
+    return (a < b) - (a > b);
+}
+
+/* Of a truncation at the middle bond: dim[nsector] of the eigenproblems, descending; returns the flops of what
+   products do. */
+static double truncation(const kl_plan_middle *mid, int *dim)
+{
+    double flop = 0;
+    for (int k = 0; k < mid->nsector; k++) {
+        const kl_plan_sector *const s = &mid->sector[k];
+        const kl_sector_case here = {.way = KL_TRUNCATION_AUTO,
+                                     .rows = s->rows,
+                                     .wide = mid->nstate * s->cols,
+                                     .known = s->kept,
+                                     .growth = 1,
+                                     .there = 1,
+                                     .narrow = mid->narrow};
+        const kl_sector_way way = kl_sector_choose(&here);
+        dim[k] = way.width;
+        flop += (way.products ? 10.0 * way.width : 2.0 * s->rows) * s->rows * here.wide;
+    }
+    qsort(dim, (size_t)mid->nsector, sizeof *dim, descending);
+    return flop;
+}
+
+kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN], kl_err *err)
+{
+    kl_status st = KL_OK;
+    double rate;
+    int *dim = NULL;
+    seconds[KL_PLAN_LISTS] = mid->nstep * mid->list_seconds;
+    if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) {
+        KL_TRY(measure_rate(mid->mean_rows, &rate, err));
+        seconds[KL_PLAN_PRODUCTS] = mid->nstep * (mid->nproduct * mid->flop / rate + HOST_STEP);
+        seconds[KL_PLAN_TRUNCATION] = mid->nstep * 5.0 * mid->flop / rate;
+        goto out;
+    }
+    KL_TRY(kl_alloc(&dim, mid->nsector, KL_MEM_WORK, err));
+    const double flop = truncation(mid, dim);
+    const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, mid->nsector);
+    KL_TRY(measure_device(ex, (int)cbrt(mid->flop / (2.0 * fmax(mid->nrecord, 1))), &rate, err));
+    seconds[KL_PLAN_PRODUCTS] = mid->nlike * (mid->nproduct + GROWTH) * mid->flop / rate;
+    seconds[KL_PLAN_TRUNCATION] = mid->nlike * (fmax(eigen.here_seconds, eigen.there_seconds) + flop / rate);
+    seconds[KL_PLAN_LISTS] += mid->nstep * DEVICE_STEP;
+out:
+    kl_free(&dim);
+    return st;
+}
