@@ -103,8 +103,8 @@ static int descending(const void *pa, const void *pb)
     return (a < b) - (a > b);
 }
 
-/* Of a truncation at the middle bond: dim[nsector] of the eigenproblems, descending; returns the flops of what
-   products do. */
+/* Of a truncation at the middle bond: dim[nsector] of the eigenproblems, descending; returns the flops of
+   what products do. */
 static double truncation(const kl_plan_middle *mid, int *dim)
 {
     double flop = 0;

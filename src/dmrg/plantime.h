@@ -1,6 +1,6 @@
-/* How long a sweep would take, from the sizes of its middle bond and rates that are measured in milliseconds.
-   Host: about five products with H a bond, and as much again for truncation and growth. Devices: the products,
-   truncation as it would be done, and some milliseconds of lists.
+/* How long a sweep would take, from the sizes of its middle bond and rates that are measured in
+   milliseconds. Host: about five products with H a bond, and as much again for truncation and growth.
+   Devices: the products, truncation as it would be done, and some milliseconds of lists.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PLANTIME_H
 #define KL_PLANTIME_H
