@@ -4,8 +4,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "ed/ed.h"
-#include "ed/kronparts.h"
 #include "ed/kronsum.h"
+#include "exec/kronparts.h"
 #include "kl_test.h"
 
 #include <stdlib.h>
