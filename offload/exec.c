@@ -2,6 +2,7 @@
    that regions run there: a program that was asked for a GPU and lands on the host says so and stops.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
+#include "contest.h"
 #include "offload.h"
 #include "target.h"
 #include <dlfcn.h>
@@ -207,6 +208,8 @@ kl_status kl_exec_open_offload(kl_device_choice which, int plain, kl_exec **out,
         st = kl_fail(err, KL_ENOMEM, "--exec offload: device %d gives no memory", self->device);
         goto out;
     }
+    static const kl_baselines baselines = {.kron_contest = kl_offload_kron_contest};
+    (*out)->baselines = &baselines;
     (*out)->vt = operations;
     open_far(*out);
     if (self->bare) {

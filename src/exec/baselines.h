@@ -31,14 +31,15 @@ typedef struct kl_trial {
 
 /* H v of a Hubbard model by others' means, to be compared with ours: Tables 1 and 3 of yamada2020. ORDER
    KL_CONTEST; of parts: the diagonal, V A_dn^T, A_up V, V transposed, a product transposed and added. The
-   tuned way has the diagonal in V A_dn^T; ours has it in A_up V and transposes nothing. */
+   tuned way has the diagonal in V A_dn^T; ours has it in A_up V and transposes nothing. 0: not measured. */
 enum { KL_CONTEST_CONVENTIONAL, KL_CONTEST_CUSPARSE, KL_CONTEST_TUNED, KL_CONTEST_OURS, KL_NCONTEST };
 typedef struct kl_kron_contest {
     int steps; /* given: of LOBPCG; 0: none */
     double ms[KL_NCONTEST][5], total[KL_NCONTEST];
     /* largest deviation of H v from ours, relative to the largest element */
     double worst[KL_CONTEST_OURS];
-    double seconds[KL_NCONTEST], energy[KL_NCONTEST]; /* LOBPCG with cuBLAS for all but H v */
+    double seconds[KL_NCONTEST], energy[KL_NCONTEST]; /* LOBPCG with `vectors' for all but H v */
+    const char *vectors; /* who does what a step does with vectors, one operation after the other */
     double flop; /* of a step of LOBPCG, as the paper counts them */
 } kl_kron_contest;
 

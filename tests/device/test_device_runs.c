@@ -387,12 +387,42 @@ static void test_ed_states(void **state)
     }
 }
 
+/* H v by the kernels of yamada2020 is ours, and a few steps of their LOBPCG come to the same energy. */
+static void test_contest(void **state)
+{
+    fixture *const f = *state;
+    kl_err err = {""};
+    core_job j;
+    core_open(&j, core_model("hubbard", "F=1/2"), "ladder:4x2", NULL, "U=3");
+    for (int w = 0; w < 2; w++) {
+        kl_exec *const ex = f->ex[w];
+        if (!ex->baselines || !ex->baselines->kron_contest) continue;
+        kl_ed *ed = NULL;
+        kl_kron_contest c = {.steps = 6};
+        expect_ok(kl_ed_create(j.terms, core_charge(j.model, "N_up=4 N_dn=3"), KL_BIPARTITION_FLAVOURS, ex,
+                               &ed, &err),
+                  err);
+        const kl_status st = ex->baselines->kron_contest(ex, ed->kron, &c, &err);
+        kl_ed_destroy(&ed);
+        if (KL_TEST_CUDA && (st == KL_EABSENT || st == KL_ENOMEM)) continue; /* no cuSPARSE, little memory */
+        expect_ok(st, err);
+        for (int how = 0; how < KL_CONTEST_OURS; how++) {
+            if (how == KL_CONTEST_CUSPARSE && !KL_TEST_CUDA) continue;
+            kl_test_case("contest on %d, way %d", w, how);
+            expect_true(c.total[how] > 0 && c.worst[how] < 1e-13);
+            expect_near(c.energy[how], c.energy[KL_CONTEST_OURS], 1e-9);
+        }
+        expect_true(c.energy[KL_CONTEST_OURS] < -3 && c.flop > 0 && c.vectors != NULL);
+    }
+    core_close(&j);
+}
+
 int main(void)
 {
     if (device_is_absent()) return 77;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground),    cmocka_unit_test(test_hybrid),
-        cmocka_unit_test(test_mixed),      cmocka_unit_test(test_ed_states),
+        cmocka_unit_test(test_mixed),      cmocka_unit_test(test_ed_states), cmocka_unit_test(test_contest),
     };
     /* with executors of its own: all memory must be back after every case */
     const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)};
