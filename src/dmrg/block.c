@@ -184,7 +184,7 @@ static kl_status add_part(part_list *l, kl_part x, kl_err *err)
 
 static int same_place(const kl_part *a, const kl_part *b) { return a->row == b->row && a->col == b->col; }
 
-static kl_rec sum_record(const kl_bigop *g, const kl_part *p, int64_t to, int ld)
+kl_rec kl_bigop_add(const kl_bigop *g, const kl_part *p, int64_t to, int ld)
 {
     if (p->off < 0)
         return (kl_rec){.kind = KL_REC_FILL,
@@ -252,7 +252,7 @@ static kl_status add_sums(const making *x, int b, int c, int64_t n, const kl_par
         KL_TRY(kl_batch_open_group(&own->batch, own->npack, (int64_t)rows * cols, err));
         for (int64_t j = head[p]; j >= 0; j = next[j]) {
             KL_TRY(kl_batch_reserve(&own->batch, 1, err));
-            *kl_batch_push(&own->batch) = sum_record(g, &part[j], own->npack, rows);
+            *kl_batch_push(&own->batch) = kl_bigop_add(g, &part[j], own->npack, rows);
         }
         kl_batch_close_group(&own->batch, 0);
         KL_TRY(push_part(&own->all,

@@ -92,6 +92,9 @@ static inline kl_at kl_bigop_at(const kl_bigop *g, const kl_part *p)
                                      : (p->packed ? KL_AT_RIGHT_PACK : KL_AT_RIGHT);
 }
 void kl_bigop_bases(const kl_bigop *g, kl_batch *b);
+/* The record that adds a part to the matrix at `to` of y, of leading dimension ld: a matrix, or a multiple of
+   the identity. */
+kl_rec kl_bigop_add(const kl_bigop *g, const kl_part *p, int64_t to, int ld);
 /* 1 when operator op beyond the site is the identity. */
 int kl_bigop_identity(const kl_bigop *g, int op);
 

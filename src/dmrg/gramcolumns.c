@@ -182,6 +182,20 @@ static kl_rec same_columns(const kl_column_block *p)
                     .alpha = 1};
 }
 
+/* Runs a list from the columns and the Gram matrices into the spare array, which takes the columns' place. */
+static kl_status run_into_spare(const kl_gramcolumns *g, const kl_gramcolumns_at *at, kl_batch *b,
+                                kl_err *err)
+{
+    const kl_dptr was = *at->data;
+    b->nx = b->ny = at->n;
+    b->base[KL_AT_LEFT] = g->gram;
+    const kl_status st = kl_batch_run(b, g->ex, *at->data, *at->spare, err);
+    if (st != KL_OK) return st;
+    *at->data = *at->spare;
+    *at->spare = was;
+    return KL_OK;
+}
+
 /* 3. Columns of the blocks that were `open` times their triangles, into the spare array, which takes their
    place; all others as they are. */
 static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *before,
@@ -219,12 +233,7 @@ static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at,
         }
         kl_batch_close_group(&b, 0);
     }
-    b.nx = b.ny = at->n;
-    b.base[KL_AT_LEFT] = g->gram;
-    KL_TRY(kl_batch_run(&b, g->ex, *at->data, *at->spare, err));
-    const kl_dptr was = *at->data;
-    *at->data = *at->spare;
-    *at->spare = was;
+    st = run_into_spare(g, at, &b, err);
 out:
     kl_batch_clear(&b);
     return st;
@@ -369,12 +378,7 @@ static kl_status improve(const kl_gramcolumns *g, const kl_gramcolumns_at *at, c
                                           .alpha = -0.5};
         kl_batch_close_group(&b, 0);
     }
-    b.nx = b.ny = at->n;
-    b.base[KL_AT_LEFT] = g->gram;
-    KL_TRY(kl_batch_run(&b, g->ex, *at->data, *at->spare, err));
-    const kl_dptr was = *at->data;
-    *at->data = *at->spare;
-    *at->spare = was;
+    st = run_into_spare(g, at, &b, err);
 out:
     kl_batch_clear(&b);
     return st;

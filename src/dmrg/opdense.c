@@ -103,28 +103,7 @@ static kl_part whole_of(const laying *x, int op, int c)
 /* Adds a part of an operator to the whole. */
 static kl_rec add_to(const kl_bigop *of, const kl_part *p, const kl_part *whole)
 {
-    const int64_t to = whole->off + p->row + (int64_t)p->col * whole->ld;
-    if (p->off < 0)
-        return (kl_rec){.kind = KL_REC_FILL,
-                        .beta = 1,
-                        .at_c = KL_AT_Y,
-                        .m = 1,
-                        .n = p->nrow,
-                        .ldc = whole->ld + 1,
-                        .c = to,
-                        .alpha = p->coef};
-    return (kl_rec){.kind = KL_REC_ADD,
-                    .ta = p->dag,
-                    .beta = 1,
-                    .at_a = (uint8_t)kl_bigop_at(of, p),
-                    .at_c = KL_AT_Y,
-                    .m = p->nrow,
-                    .n = p->ncol,
-                    .lda = p->ld,
-                    .ldc = whole->ld,
-                    .a = p->off,
-                    .c = to,
-                    .alpha = p->coef};
+    return kl_bigop_add(of, p, whole->off + p->row + (int64_t)p->col * whole->ld, whole->ld);
 }
 
 /* The records of a group: operators order[0, many) from sector c. */
