@@ -62,7 +62,10 @@ out:
     return st;
 }
 
-kl_status kl_kinds_create(const kl_mpo *m, int left, int cut, kl_kinds *out, kl_err *err)
+/* The kinds of a cut's operators by `sorted` and `same`, without identities of one side (left: 1 or 0), or of
+   any (-1). */
+static kl_status kinds_of(const kl_mpo *m, int cut, int left, int (*sorted)(const void *, const void *),
+                          compare_fn *same, kl_kinds *out, kl_err *err)
 {
     kl_status st = KL_OK;
     named *list = NULL;
@@ -71,33 +74,25 @@ kl_status kl_kinds_create(const kl_mpo *m, int left, int cut, kl_kinds *out, kl_
     KL_TRY(kl_alloc(&list, m->nop[cut], KL_MEM_RECORD, err));
     for (int b = 0; b < m->nop[cut]; b++) {
         const kl_cut_op *const o = &m->op[cut][b];
-        if (!(left ? o->left_identity : o->right_identity)) list[n++] = (named){o, b};
+        const int identity = (left != 0 && o->left_identity) || (left != 1 && o->right_identity);
+        if (!identity) list[n++] = (named){o, b};
     }
-    qsort(list, (size_t)n, sizeof *list, by_kind_and_number);
-    KL_TRY(list_kinds(list, n, by_kind, out, err));
+    qsort(list, (size_t)n, sizeof *list, sorted);
+    KL_TRY(list_kinds(list, n, same, out, err));
 out:
     kl_free(&list);
     if (st != KL_OK) kl_kinds_clear(out);
     return st;
 }
 
+kl_status kl_kinds_create(const kl_mpo *m, int left, int cut, kl_kinds *out, kl_err *err)
+{
+    return kinds_of(m, cut, left ? 1 : 0, by_kind_and_number, by_kind, out, err);
+}
+
 kl_status kl_kinds_create_both(const kl_mpo *m, int cut, kl_kinds *out, kl_err *err)
 {
-    kl_status st = KL_OK;
-    named *list = NULL;
-    int n = 0;
-    *out = (kl_kinds){0};
-    KL_TRY(kl_alloc(&list, m->nop[cut], KL_MEM_RECORD, err));
-    for (int b = 0; b < m->nop[cut]; b++) {
-        const kl_cut_op *const o = &m->op[cut][b];
-        if (!o->left_identity && !o->right_identity) list[n++] = (named){o, b};
-    }
-    qsort(list, (size_t)n, sizeof *list, by_self_and_number);
-    KL_TRY(list_kinds(list, n, by_kind_and_self, out, err));
-out:
-    kl_free(&list);
-    if (st != KL_OK) kl_kinds_clear(out);
-    return st;
+    return kinds_of(m, cut, -1, by_self_and_number, by_kind_and_self, out, err);
 }
 
 void kl_kinds_clear(kl_kinds *k)
