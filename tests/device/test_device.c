@@ -280,7 +280,8 @@ static void test_widths(void **state)
             for (int64_t i = 0; i < n; i++) expect_near(y.host[i], sum[i], 4 * EPS * (nvec + 1));
             drop(ex, &y);
             /* each way at every height, in belts too */
-            for (kl_way way = KL_WAY_OWN; ex->baselines && !plain && n > 0 && !large && way <= KL_WAY_SHARED;
+            for (kl_way way = KL_WAY_OWN;
+                 ex->baselines && ex->baselines->trial && !plain && n > 0 && !large && way <= KL_WAY_SHARED;
                  way++) {
                 kl_err err = {""};
                 kl_trial t = {.op = KL_OP_DOTS,
