@@ -60,9 +60,6 @@ static uint64_t operand(const kl_tile_plan_maker *s, const kl_batch *b, int at, 
 typedef struct tile {
     const kl_output *o;
     int row, col, m, n, um, un;
-    int once, level;     /* its sum is not to be cut; of the launch */
-    double cost;
-    int64_t steps, nth;
 } tile;
 
 /* What need not wait comes first. Then equal coefficients together: a change of coefficient costs a pass over
@@ -187,9 +184,9 @@ static void write_part(const writer *out, const kl_tile_plan_opts *q, const tile
 }
 
 /* The pieces of a part behind its head: as write_part makes them. */
-static int64_t further_pieces(const writer *out, const kl_tile_plan_opts *q, const tile *w, const part *of)
+static int64_t further_pieces(const writer *out, const kl_tile_plan_opts *q, const kl_output *o,
+                              const part *of)
 {
-    const kl_output *const o = w->o;
     const kl_link *const l = out->s->link + o->first;
     const int adds = q->adds && (of->turn & 255) == 0 && (o->flags & KL_P_BETA);
     int64_t first = 0, n = 0;
@@ -204,15 +201,6 @@ static int64_t further_pieces(const writer *out, const kl_tile_plan_opts *q, con
         first = end;
     }
     return n;
-}
-
-static int by_level_and_cost(const void *pa, const void *pb)
-{
-    const tile *const a = pa, *const b = pb;
-    if (a->level != b->level) return a->level - b->level;
-    if (a->o->lone != b->o->lone) return a->o->lone - b->o->lone;
-    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
-    return a->nth < b->nth ? -1 : a->nth > b->nth;
 }
 
 /* Ratios of coefficients, for all tiles of an output. 1: one is so far from its neighbour that the sum is
@@ -251,56 +239,146 @@ static int order_links(const writer *out, const level_pair *l, int64_t i)
     return l->o[i].lone || far;
 }
 
-/* Tiles of output i to list[*ntile] and on. */
-static void list_tiles(const writer *out, const level_pair *l, int64_t i, tile *list, int64_t *ntile)
+/* How an output is cut, down or across: the first `more` of n tiles have one unit more than the others. */
+typedef struct cuts {
+    int n, units, more;
+} cuts;
+
+/* Tiles of an output that cost the same, which a launch has behind each other: of its grid, down the columns,
+   those whose kind is in the mask. Tall outputs have tiles by the thousand, but few runs. */
+typedef struct run {
+    const kl_output *o;
+    int level; /* of the launch */
+    int once; /* sums are not to be cut */
+    unsigned mask; /* bit 2 i + j: kinds of tiles with i units of rows and j of columns more */
+    cuts down, across;
+    int rows[2]; /* of its tiles that a column has, one without and one with a unit more */
+    int nth; /* of its output */
+    int64_t steps, more; /* pieces behind the head of a tile that is whole */
+    double cost; /* of a tile */
+    int64_t first, n; /* tiles */
+} run;
+
+static int by_level_and_cost(const void *pa, const void *pb)
 {
-    const kl_output *const o = &l->o[i];
-    const kl_tile_plan_opts *const q = l->cut[i >= l->n].p;
-    const int64_t steps = kl_tile_shape_steps(out->s, out->b, &l->o[i], q->depth);
-    const int once = order_links(out, l, i);
-    int um, un, tm, tn, col = 0;
-    kl_tile_shape_tiles(q, o, o->most_m, o->most_n, &um, &un, &tm, &tn);
-    const double dearest = kl_tile_shape_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, steps, o->count);
-    for (int jt = 0; jt < tn; jt++) {
-        const int wn = un / tn + (jt < un % tn);
-        const int cols = wn * q->unit_n < o->n - col ? wn * q->unit_n : o->n - col;
-        int row = 0;
-        for (int it = 0; it < tm; it++) {
-            const int wm = um / tm + (it < um % tm);
-            const int rows = wm * q->unit_m < o->m - row ? wm * q->unit_m : o->m - row;
-            list[*ntile] = (tile){.o = o,
-                                  .row = row,
-                                  .col = col,
-                                  .m = rows,
-                                  .n = cols,
-                                  .um = wm,
-                                  .un = wn,
-                                  .once = once,
-                                  .level = i >= l->n,
-                                  .cost = dearest,
-                                  .steps = steps,
-                                  .nth = *ntile};
-            if (steps > q->together) list[*ntile].cost = kl_tile_shape_cost(q, wm, wn, steps, o->count);
-            ++*ntile;
-            row += rows;
-        }
-        col += cols;
+    const run *const a = pa, *const b = pb;
+    if (a->level != b->level) return a->level - b->level;
+    if (a->o->lone != b->o->lone) return a->o->lone - b->o->lone;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return a->nth < b->nth ? -1 : a->nth > b->nth;
+}
+
+enum { KINDS = 4 };
+
+static int of_kind(const cuts *c, int more) { return more ? c->more : c->n - c->more; }
+
+static void set_kinds(run *r, unsigned mask)
+{
+    r->mask = mask;
+    r->n = 0;
+    for (int more = 0; more < 2; more++) {
+        r->rows[more] = 0;
+        for (int i = 0; i < 2; i++)
+            if (mask >> (2 * i + more) & 1) r->rows[more] += of_kind(&r->down, i);
+        r->n += (int64_t)r->rows[more] * of_kind(&r->across, more);
     }
 }
 
-/* parts[ntile] of each tile, and room for their pieces behind those of earlier launches. */
-static kl_status count_parts(writer *out, const level_pair *l, const tile *list, int64_t ntile, int *parts,
-                             kl_err *err)
+/* Units of all its tiles. */
+static double units_of_run(const run *r)
+{
+    double sum = 0;
+    for (int k = 0; k < KINDS; k++)
+        if (r->mask >> k & 1)
+            sum += (double)of_kind(&r->down, k >> 1) * (r->down.units + (k >> 1)) *
+                   of_kind(&r->across, k & 1) * (r->across.units + (k & 1));
+    return sum;
+}
+
+static int least(int a, int b) { return a < b ? a : b; }
+
+static int units_before(const cuts *c, int n) { return n * c->units + least(n, c->more); }
+
+/* Its tile number k, of fewer than INT32_MAX. */
+static tile tile_of(const run *r, const kl_tile_plan_opts *q, int k)
+{
+    const int wide = r->rows[1] * r->across.more, more = k < wide;
+    const int at = more ? k : k - wide, rows = r->rows[more];
+    const int col = at / rows + (more ? 0 : r->across.more),
+              row = at % rows + (r->mask >> (2 + more) & 1 ? 0 : r->down.more);
+    tile w = {.o = r->o,
+              .um = r->down.units + (row < r->down.more),
+              .un = r->across.units + more,
+              .row = q->unit_m * units_before(&r->down, row),
+              .col = q->unit_n * units_before(&r->across, col)};
+    w.m = least(w.um * q->unit_m, r->o->m - w.row);
+    w.n = least(w.un * q->unit_n, r->o->n - w.col);
+    return w;
+}
+
+/* The runs of output i in list[KINDS], of which the others have no tiles. */
+static void list_runs(const writer *out, const level_pair *l, int64_t i, run *list)
+{
+    const kl_output *const o = &l->o[i];
+    const kl_tile_plan_opts *const q = l->cut[i >= l->n].p;
+    int um, un, tm, tn, nlist = 0;
+    run one = {.o = o, .level = i >= l->n, .nth = (int)i};
+    one.steps = kl_tile_shape_steps(out->s, out->b, &l->o[i], q->depth);
+    one.once = order_links(out, l, i);
+    one.more = further_pieces(out, q, o, &(part){.to = one.steps});
+    kl_tile_shape_tiles(q, o, o->most_m, o->most_n, &um, &un, &tm, &tn);
+    one.down = (cuts){tm, um / tm, um % tm};
+    one.across = (cuts){tn, un / tn, un % tn};
+    if (one.steps <= q->together) {
+        one.cost = kl_tile_shape_cost(q, (um + tm - 1) / tm, (un + tn - 1) / tn, one.steps, o->count);
+        set_kinds(&one, (1U << KINDS) - 1);
+        list[0] = one;
+        return;
+    }
+    for (int k = 0; k < KINDS; k++) {
+        run *same = list;
+        set_kinds(&one, 1U << k);
+        if (one.n == 0) continue;
+        one.cost = kl_tile_shape_cost(q, um / tm + (k >> 1), un / tn + (k & 1), one.steps, o->count);
+        while (same < list + nlist && same->cost != one.cost) same++;
+        if (same < list + nlist) set_kinds(same, same->mask | one.mask);
+        else list[nlist++] = one;
+    }
+}
+
+/* Some tiles and what is written of them: first how much, then from where on. */
+typedef struct stretch {
+    int64_t nhead, nmore, nturn;
+    pen pen;
+} stretch;
+
+typedef struct writing {
+    const writer *out;
+    const level_pair *l;
+    int hands; /* threads */
+    run *run; /* [nrun] */
+    int64_t nrun, ntile;
+    int64_t nbefore; /* tiles of the first level */
+    stretch *stretch;
+} writing;
+
+/* Parts of tile i of all, which is in run r. */
+static int parts_of(const writing *x, const run *r, int64_t i)
+{
+    const kl_tile_shape *const c = &x->l->cut[r->level];
+    if (r->once || i - (r->level ? x->nbefore : 0) < c->whole) return 1;
+    return r->steps < c->parts ? (int)r->steps : c->parts;
+}
+
+/* Room for the pieces of all tiles behind those of earlier launches. */
+static kl_status make_room(writer *out, const writing *x, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t npiece = 0;
-    for (int64_t i = 0, first = 0; i < ntile; i++) {
-        const tile *const w = &list[i];
-        const kl_tile_shape *const c = &l->cut[w->level];
-        if (i > 0 && w->level != list[i - 1].level) first = i;
-        parts[i] = w->once || i - first < c->whole ? 1 : w->steps < c->parts ? (int)w->steps : c->parts;
+    for (int64_t k = 0; k < x->nrun; k++) {
+        const run *const r = &x->run[k];
         /* a part may begin inside a product, and what stands there is one more */
-        npiece += w->o->count + 2 * parts[i];
+        npiece += r->n * (r->o->count + 2 * parts_of(x, r, r->first + r->n - 1));
     }
     if (npiece > INT32_MAX) {
         st = kl_fail(err, KL_ENOMEM, "plan: %lld pieces in one launch; at most %d are possible",
@@ -320,58 +398,60 @@ enum { TOGETHER = 256 }; /* tiles, or outputs, that a thread takes at a time */
 
 static int64_t tasks_of(int64_t n) { return (n + TOGETHER - 1) / TOGETHER; }
 
-/* Some tiles and what is written of them: first how much, then from where on. */
-typedef struct stretch {
-    int64_t nhead, nmore, nturn;
-    pen pen;
-} stretch;
-
-typedef struct writing {
-    const writer *out;
-    const level_pair *l;
-    tile *list;
-    int64_t ntile;
-    const int *parts;
-    stretch *stretch;
-    int64_t *first; /* [outputs] of its tiles */
-} writing;
-
-/* The parts of tile i, of which `turn` before it are cut: each is counted, or written. */
-static void each_part(const writing *x, int64_t i, int64_t turn, stretch *count, pen *write)
+/* The parts of tile i, which is in run r, `turn` of the tiles before it being cut: each is counted, or
+   written. */
+static void each_part(const writing *x, const run *r, int64_t i, int64_t turn, stretch *count, pen *write)
 {
-    const tile *const w = &x->list[i];
-    const kl_tile_plan_opts *const q = x->l->cut[w->level].p;
-    const int parts = x->parts[i];
+    const kl_tile_plan_opts *const q = x->l->cut[r->level].p;
+    const int parts = parts_of(x, r, i);
+    const tile w = write ? tile_of(r, q, (int)(i - r->first)) : (tile){0};
     for (int k = 0; k < parts; k++) {
-        part one = {.from = w->steps * k / parts,
-                    .to = w->steps * (k + 1) / parts,
+        part one = {.from = k > 0 ? r->steps * k / parts : 0,
+                    .to = k + 1 < parts ? r->steps * (k + 1) / parts : r->steps,
                     .turn = parts > 1 ? (uint32_t)(turn << 8 | k) : 0,
                     .mark = parts > 1 ? (uint32_t)KL_P_PART : 0};
         if (k + 1 == parts)
-            one.mark |= (uint32_t)KL_P_FINAL | (x->l->after > 0 && w->level == 0 ? (uint32_t)KL_P_FIRST : 0);
-        if (w->level == 1) one.mark |= (uint32_t)KL_P_NEXT;
-        if (write) write_part(x->out, q, w, &one, write);
-        else count->nmore += further_pieces(x->out, q, w, &one);
+            one.mark |= (uint32_t)KL_P_FINAL | (x->l->after > 0 && r->level == 0 ? (uint32_t)KL_P_FIRST : 0);
+        if (r->level == 1) one.mark |= (uint32_t)KL_P_NEXT;
+        if (write) write_part(x->out, q, &w, &one, write);
+        else count->nmore += parts == 1 ? r->more : further_pieces(x->out, q, r->o, &one);
     }
     if (count) count->nhead += parts, count->nturn += parts > 1;
+}
+
+/* The run that tile i is in. */
+static const run *run_at(const writing *x, int64_t i)
+{
+    int64_t low = 0, high = x->nrun - 1;
+    while (low < high) {
+        const int64_t mid = (low + high + 1) / 2;
+        if (x->run[mid].first <= i) low = mid;
+        else high = mid - 1;
+    }
+    return &x->run[low];
 }
 
 static void count_task(void *self, int64_t task, int thread)
 {
     const writing *const x = self;
+    const run *r = run_at(x, task * TOGETHER);
     (void)thread;
-    for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++)
-        each_part(x, i, 0, &x->stretch[task], NULL);
+    for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++) {
+        if (i == r->first + r->n) r++;
+        each_part(x, r, i, 0, &x->stretch[task], NULL);
+    }
 }
 
 static void write_task(void *self, int64_t task, int thread)
 {
     const writing *const x = self;
+    const run *r = run_at(x, task * TOGETHER);
     int64_t turn = x->stretch[task].nturn;
     (void)thread;
     for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++) {
-        each_part(x, i, turn, NULL, &x->stretch[task].pen);
-        turn += x->parts[i] > 1;
+        if (i == r->first + r->n) r++;
+        each_part(x, r, i, turn, NULL, &x->stretch[task].pen);
+        turn += parts_of(x, r, i) > 1;
     }
 }
 
@@ -382,11 +462,11 @@ static kl_status write_tiles(writer *out, writing *x, kl_err *err)
     kl_tile_plan *const p = out->p;
     const level_pair *const l = x->l;
     const int64_t ntask = tasks_of(x->ntile);
-    int64_t nhead = 0, nmore = 0, nturn = 0, nfirst = 0, nlone = 0;
+    int64_t nhead = 0, nmore = 0, nturn = 0, nlone = 0;
     double units = 0, steps_of_all = 0;
     int adds = 0;
     KL_TRY(kl_alloc(&x->stretch, ntask, KL_MEM_RECORD, err));
-    kl_par_for(out->hands, ntask, count_task, x);
+    kl_par_for(x->hands, ntask, count_task, x);
     for (int64_t k = 0; k < ntask; k++) nhead += x->stretch[k].nhead;
     for (int64_t k = 0, head = 0; k < ntask; k++) {
         stretch *const s = &x->stretch[k];
@@ -396,18 +476,19 @@ static kl_status write_tiles(writer *out, writing *x, kl_err *err)
         nturn += s->nturn;
         s->nturn = nturn - s->nturn;
     }
-    kl_par_for(out->hands, ntask, write_task, x);
+    kl_par_for(x->hands, ntask, write_task, x);
     for (int64_t k = 0; k < ntask; k++) {
         p->padded += x->stretch[k].pen.padded;
         adds |= x->stretch[k].pen.adds;
     }
-    for (int64_t i = 0; i < x->ntile; i++) {
-        const tile *const w = &x->list[i];
-        nfirst += w->level == 0;
-        nlone += w->o->lone;
-        if (w->o->lone) continue;
-        units += (double)w->um * w->un * (double)w->steps;
-        steps_of_all += (double)w->steps;
+    for (int64_t k = 0; k < x->nrun; k++) {
+        const run *const r = &x->run[k];
+        if (r->o->lone) {
+            nlone += r->n;
+            continue;
+        }
+        units += units_of_run(r) * (double)r->steps;
+        steps_of_all += (double)r->n * (double)r->steps;
     }
     p->launch[p->nlaunch++] = (kl_launch){.products = 1,
                                           .kind = l->cut[0].kind,
@@ -415,7 +496,7 @@ static kl_status write_tiles(writer *out, writing *x, kl_err *err)
                                           .first = p->npiece,
                                           .n = nhead,
                                           .nlone = nlone,
-                                          .nbefore = l->after > 0 ? nfirst : 0,
+                                          .nbefore = l->after > 0 ? x->nbefore : 0,
                                           .units = steps_of_all > 0 ? units / steps_of_all : 0};
     p->npiece += nhead + nmore;
     p->ntile += nhead;
@@ -429,39 +510,35 @@ static void list_task(void *self, int64_t task, int thread)
     const writing *const x = self;
     const int64_t n = x->l->n + x->l->after;
     (void)thread;
-    for (int64_t i = task * TOGETHER; i < n && i < (task + 1) * TOGETHER; i++) {
-        int64_t at = x->first[i];
-        list_tiles(x->out, x->l, i, x->list, &at);
-    }
+    for (int64_t i = task * TOGETHER; i < n && i < (task + 1) * TOGETHER; i++)
+        list_runs(x->out, x->l, i, x->run + KINDS * i);
 }
 
 /* One launch of products. */
 static kl_status write_products(writer *out, kl_output *o, int64_t n, int64_t after, kl_err *err)
 {
+    enum { MANY = 4096 }; /* tiles from which threads are woken, however few records they are made of */
     kl_status st = KL_OK;
-    int *parts = NULL;
+    const int nthread = out->p->o.nthread;
     level_pair l = {.o = o, .n = n, .after = after};
-    writing x = {.out = out, .l = &l};
+    writing x = {.out = out, .l = &l, .hands = out->hands};
     KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o, n, after == 0, &l.cut[0], err));
     if (after > 0) KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o + n, after, 0, &l.cut[1], err));
-    KL_TRY(kl_alloc(&x.first, n + after, KL_MEM_RECORD, err));
-    for (int64_t i = 0; i < n + after; i++) {
-        int um, un, tm, tn;
-        kl_tile_shape_tiles(l.cut[i >= n].p, &o[i], o[i].most_m, o[i].most_n, &um, &un, &tm, &tn);
-        x.first[i] = x.ntile;
-        x.ntile += (int64_t)tm * tn;
+    KL_TRY(kl_alloc(&x.run, KINDS * (n + after), KL_MEM_RECORD, err));
+    kl_par_for(x.hands, tasks_of(n + after), list_task, &x);
+    for (int64_t k = 0; k < KINDS * (n + after); k++)
+        if (x.run[k].n > 0) x.run[x.nrun++] = x.run[k];
+    kl_par_sort(x.hands, x.run, x.nrun, sizeof *x.run, by_level_and_cost);
+    for (int64_t k = 0; k < x.nrun; k++) {
+        x.run[k].first = x.ntile;
+        x.ntile += x.run[k].n;
+        if (x.run[k].level == 0) x.nbefore = x.ntile;
     }
-    KL_TRY(kl_realloc(&x.list, x.ntile, KL_MEM_RECORD, err));
-    kl_par_for(out->hands, tasks_of(n + after), list_task, &x);
-    kl_par_sort(out->hands, x.list, x.ntile, sizeof *x.list, by_level_and_cost);
-    KL_TRY(kl_alloc(&parts, x.ntile, KL_MEM_RECORD, err));
-    KL_TRY(count_parts(out, &l, x.list, x.ntile, parts, err));
-    x.parts = parts;
+    if (x.ntile >= MANY && nthread > 1) x.hands = nthread;
+    KL_TRY(make_room(out, &x, err));
     KL_TRY(write_tiles(out, &x, err));
 out:
-    kl_free(&x.first);
-    kl_free(&x.list);
-    kl_free(&parts);
+    kl_free(&x.run);
     return st;
 }
 

@@ -5,6 +5,7 @@
 #include "kl_test.h"
 #include "lists.h"
 #include "device/tileplan.h"
+#include "device/tileshape.h"
 #include <stdlib.h>
 
 typedef struct memory {
@@ -225,7 +226,7 @@ static void test_lists(void **state)
                      o.parts, o.levels);
         kl_batch_init(&b);
         lists_random(&b, room, 1 + lists_below(&seed, 6), most, wild, round % 2, &seed);
-        for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++)            /* equal coefficients */
+        for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++) /* equal coefficients */
             if (fabs(b.rec[i].alpha) > 0.5) b.rec[i].alpha = copysign(0.5, b.rec[i].alpha);
         memory m = memory_of(room, &b, &seed);
         expect_ok(kl_tile_plan_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
@@ -350,6 +351,97 @@ static void expect_equal_plans(const kl_tile_plan *a, const kl_tile_plan *b)
     expect_eq(a->nterm == 0 ? 0 : memcmp(a->term, b->term, (size_t)a->nterm * sizeof *a->term), 0);
 }
 
+/* Sums of operators stand side by side: outputs of few columns, as tall as matrices have numbers, one or a
+   few products each. */
+static void tall_list(kl_batch *b, uint64_t *seed)
+{
+    kl_err err = {""};
+    kl_batch_init(b);
+    for (int g = 0; g < 3; g++) {
+        const int m = 60000 + 2 * lists_below(seed, 20000), n = 1 + lists_below(seed, 9),
+                  nrec = 1 + lists_below(seed, 3);
+        expect_ok(kl_batch_open_group(b, b->ny, (int64_t)m * n, &err), err);
+        expect_ok(kl_batch_reserve(b, nrec, &err), err);
+        for (int i = 0; i < nrec; i++) {
+            const int k = 1 + lists_below(seed, 40);
+            *kl_batch_push(b) = (kl_rec){.kind = lists_below(seed, 5) ? KL_REC_GEMM : KL_REC_ADD,
+                                         .beta = i > 0 || g == 1,
+                                         .at_a = KL_AT_LEFT,
+                                         .at_b = KL_AT_RIGHT,
+                                         .at_c = KL_AT_Y,
+                                         .m = m,
+                                         .n = n,
+                                         .k = k,
+                                         .lda = m,
+                                         .ldb = k,
+                                         .ldc = m,
+                                         .c = b->ny,
+                                         .alpha = 0.5 + i};
+        }
+        kl_batch_close_group(b, 0);
+        b->ny += (int64_t)m * n;
+    }
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* Of a tile by its pieces: what it costs, and the numbers of C that it writes. */
+static double cost_of(const kl_tile_plan_opts *o, const kl_piece *base, int64_t t, int64_t *written)
+{
+    int64_t steps = 0, pieces = 0;
+    const kl_piece *q = base + t;
+    *written += (int64_t)kl_rows_of(q->mn) * kl_cols_of(q->mn);
+    for (;; q = base + q->next) {
+        /* what stood there is no part of the sum */
+        if (q->a != q->c || !(q->flags & KL_P_ADD)) {
+            steps += q->flags & KL_P_ADD ? 1 : (q->k + o->depth - 1) / o->depth;
+            pieces++;
+        }
+        if (q->next <= 0) break;
+    }
+    return kl_tile_shape_cost(o, (int)(base[t].flags & KL_P_ROWS), (int)(base[t].flags & KL_P_COLS) >> 4,
+                              steps, pieces);
+}
+
+/* Few records make tiles by the thousand: any number of threads lists the same ones, the costliest first,
+   those of an output that cost the same down its columns; and they write every number once. */
+static void test_tall(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 12; round++) {
+        uint64_t seed = 31 + (uint64_t)round;
+        kl_err err = {""};
+        kl_batch b;
+        kl_tile_plan one, many;
+        kl_tile_plan_opts o = small_blocks;
+        int64_t written = 0;
+        o.adds = 1;
+        o.together = round % 3 == 0 ? 1000 : 0;
+        kl_test_case("round %d", round);
+        tall_list(&b, &seed);
+        b.once = round % 2;
+        expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &one, &err), err);
+        expect_ok(kl_tile_plan_write(&b, 64, &one, &err), err);
+        expect_eq(one.nlaunch, 1);
+        expect_true(one.ntile > 4096);
+        double before = INFINITY;
+        for (int64_t t = 0; t < one.launch[0].n; t++) {
+            const double cost = cost_of(&o, one.piece, t, &written);
+            if (o.together == 0) expect_true(cost <= before);
+            const int64_t last = t > 0 ? (int64_t)one.piece[t - 1].c : -1, here = (int64_t)one.piece[t].c;
+            if (cost == before && one.piece[t].ldc == one.piece[t - 1].ldc) expect_true(here > last);
+            before = cost;
+        }
+        expect_eq(written, b.ny);
+        o.nthread = 3;
+        expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &many, &err), err);
+        expect_ok(kl_tile_plan_write(&b, 64, &many, &err), err);
+        expect_equal_plans(&one, &many);
+        kl_tile_plan_clear(&many);
+        kl_tile_plan_clear(&one);
+        kl_batch_clear(&b);
+    }
+}
+
 /* A list that is long enough to be shared out is planned the same by any number of threads. */
 static void test_threads(void **state)
 {
@@ -383,6 +475,6 @@ static void test_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_levels),
-                                       cmocka_unit_test(test_threads)};
+                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_tall)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
