@@ -183,6 +183,9 @@ typedef struct kronlat_result kronlat_result;
 kronlat_status kronlat_dmrg(kronlat_problem *problem, const kronlat_result *start, kronlat_result **out,
                             kronlat_error *error);
 kronlat_status kronlat_ed(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
+/* Those energies alone, which takes less time and memory where many sectors are looked at: nothing is
+   measured, no state is kept, and no file is read or written. As kronlat_ed else. */
+kronlat_status kronlat_ed_energies(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
 kronlat_status kronlat_ci(kronlat_problem *problem, kronlat_result **out, kronlat_error *error);
 /* keep nonzero: kronlat_ed keeps the states themselves, for kronlat_result_vector, and kronlat_ci for
    kronlat_result_determinants. */

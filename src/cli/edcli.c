@@ -15,6 +15,7 @@
 #include "cli/series.h"
 #include "config.h"
 #include "lib/handles.h"
+#include "run/edresult.h"
 #include "run/edrun.h"
 #include "run/edscan.h"
 #include "run/outputs.h"
@@ -234,6 +235,7 @@ out:
 /* A scan: its sectors, which of them H reflects into others, and what is found. */
 typedef struct scan {
     kl_task *t;
+    const kl_watch *watch;
     int64_t n, *image;
     kl_qn *sector;
     int ndone, lowest;
@@ -273,8 +275,36 @@ static void close_scan(scan *s)
     kl_edscan_clear(&s->kept);
 }
 
+/* The energies of sector i, by the library. */
+static kl_status find_energies(const scan *s, int64_t i, kl_ed_result *found, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_task *const t = s->t;
+    const kl_qn whole = t->target;
+    kronlat_problem *problem = NULL;
+    kronlat_result *r = NULL;
+    kronlat_error *const why = kronlat_error_create();
+    if (why == NULL) return kl_fail(err, KL_ENOMEM, "no memory to begin");
+    t->scanning = 0; /* one sector */
+    t->target = s->sector[i];
+    KL_TRY(kl_problem_borrow((kl_options *)(uintptr_t)t->o, t, NULL, s->watch, &problem, err));
+    const kronlat_status answer = kronlat_ed_energies(problem, &r, why);
+    *stopped = answer == KRONLAT_CANCELLED;
+    if (!*stopped) {
+        KL_TRY(kl_status_of(answer, why, err));
+        KL_TRY(kl_edresult_states(r->r, found, err));
+    }
+out:
+    t->scanning = 1;
+    t->target = t->dmrg.target = whole;
+    kronlat_result_destroy(r);
+    kronlat_problem_destroy(problem);
+    kronlat_error_destroy(why);
+    return st;
+}
+
 /* The energies of sector i. *stopped 1: somebody asked to stop. */
-static kl_status scan_sector(scan *s, kl_edrun *x, int64_t i, int *stopped, kl_err *err)
+static kl_status scan_sector(scan *s, int64_t i, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_edreport_item *const to = &s->item[i];
@@ -283,10 +313,7 @@ static kl_status scan_sector(scan *s, kl_edrun *x, int64_t i, int *stopped, kl_e
         KL_TRY(kl_edscan_take(&s->kept, (int)i, &to->found, err));
     } else {
         if (s->image[i] >= 0) KL_TRY(copy_energies(&s->item[s->image[i]].found, &to->found, err));
-        else KL_TRY(kl_edrun_energies(x, s->sector[i], &to->found, err));
-        kl_free(&to->found.full); /* a scan tells the lowest */
-        to->found.nfull = 0;
-        *stopped = to->found.stop == KL_ED_INTERRUPTED;
+        else KL_TRY(find_energies(s, i, &to->found, stopped, err));
         if (*stopped) goto out;
         if (s->path[0] != '\0') KL_TRY(kl_edscan_add(s->t, s->path, s->sector[i], &to->found, &s->kept, err));
     }
@@ -322,12 +349,11 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
                           kl_err *err)
 {
     kl_status st = KL_OK;
-    scan s = {.t = t};
-    kl_edrun x = {.t = t, .watch = watch};
+    scan s = {.t = t, .watch = watch};
     char title[512];
     KL_TRY(open_scan(o, t, &s, err));
     for (int64_t i = 0; i < s.n && !*stopped; i++) {
-        KL_TRY(scan_sector(&s, &x, i, stopped, err));
+        KL_TRY(scan_sector(&s, i, stopped, err));
         if (!*stopped && kl_rankscli_tells()) KL_TRY(write_table(o, s.ndone, s.item, err));
     }
     clear_line(w);

@@ -17,13 +17,6 @@ static const kl_measured *find(const kl_result *r, const char *name)
     return NULL;
 }
 
-/* A list of at least n numbers; NULL when there is none. */
-static const double *list_of(const kl_result *r, const char *name, int64_t n)
-{
-    const kl_measured *const m = find(r, name);
-    return m != NULL && m->rank == 1 && m->shape[0] >= n ? m->data : NULL;
-}
-
 /* What the arithmetic can reach is all there is. */
 static int is_converged(int stop) { return stop == KL_ED_CONVERGED || stop == KL_ED_STAGNATED; }
 
@@ -46,10 +39,10 @@ static const char *solver_text(double s)
 static void print_states(FILE *to, const kl_result *r, const double *run)
 {
     const kl_dmrg_result *const d = &r->dmrg;
-    const double *const residual = list_of(r, "ed/residual", d->nstate),
-                        *const error = list_of(r, "ed/error", d->nstate),
-                        *const degeneracy = list_of(r, "ed/degeneracy", d->nstate),
-                        *const s2 = list_of(r, "ed/s2", d->nstate);
+    const double *const residual = kl_edresult_list(r, "ed/residual", d->nstate),
+                        *const error = kl_edresult_list(r, "ed/error", d->nstate),
+                        *const degeneracy = kl_edresult_list(r, "ed/degeneracy", d->nstate),
+                        *const s2 = kl_edresult_list(r, "ed/s2", d->nstate);
     char spin[16];
     for (int k = 0; k < d->nstate && residual && error && degeneracy; k++) {
         fprintf(to, "%s%-*d %.14g", k == 0 ? "energy " : "state  ", 5, k, d->energy[k]);
@@ -130,7 +123,7 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     char ranks[KL_REPORT_RANKS];
     char a[32], b[32];
-    const double *const run = list_of(r, "ed/run", KL_NEDRUN);
+    const double *const run = kl_edresult_list(r, "ed/run", KL_NEDRUN);
     kl_report_head_of(to, r, facts);
     print_thermal(to, r);
     if (run != NULL) {
@@ -144,7 +137,7 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
         if (r->finished) fprintf(to, "; %.0f vectors held\n", run[KL_EDRUN_NVECTOR]);
         else fputc('\n', to);
     }
-    const double *const so_far = list_of(r, "ed/so_far", 3);
+    const double *const so_far = kl_edresult_list(r, "ed/so_far", 3);
     if (so_far != NULL)
         fprintf(to, "so far       %.0f products with H, energy %.14g, residual %.1e\n", so_far[0], so_far[1],
                 so_far[2]);
@@ -266,7 +259,7 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
 void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     const kl_dmrg_result *const d = &r->dmrg;
-    const double *const run = list_of(r, "ed/run", KL_NEDRUN);
+    const double *const run = kl_edresult_list(r, "ed/run", KL_NEDRUN);
     kl_json j = kl_json_begin(to);
     kl_report_json_head(&j, r, kl_report_command(facts, "ed"));
     kl_json_text(&j, "method", "ed");

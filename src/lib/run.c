@@ -262,6 +262,32 @@ kronlat_status kronlat_ed(kronlat_problem *problem, kronlat_result **out, kronla
     return kl_visit_end(v, ed(problem, out, &err), &err, error);
 }
 
+static kl_status ed_energies(kronlat_problem *p, kronlat_result **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_watch watch = kl_problem_watch(p);
+    kl_edrun x = {.watch = &watch};
+    KL_TRY(kl_problem_scene(p, KL_CMD_ED, err));
+    x.t = p->scene->t;
+    KL_TRY(kl_task_one_sector(x.t, "kronlat_ed_energies is for", err));
+    if (p->scene->done != NULL)
+        KL_TRY(kl_fail(err, KL_EINPUT, "resume: kronlat_ed goes on; energies alone have no checkpoint"));
+    KL_TRY(kl_edrun_energies(&x, x.t->target, err));
+    KL_TRY(kl_handle_result("ed", p->scene, &x.r, NULL, NULL, out, err));
+    KL_TRY(verdict(*out, x.stopped, err));
+out:
+    kl_result_destroy(&x.r);
+    return st;
+}
+
+kronlat_status kronlat_ed_energies(kronlat_problem *problem, kronlat_result **out, kronlat_error *error)
+{
+    kl_err err = {{0}};
+    const kl_visit v = kl_visit_begin(problem);
+    *out = NULL;
+    return kl_visit_end(v, ed_energies(problem, out, &err), &err, error);
+}
+
 /* ---------------------------------------------------------------- configuration interaction */
 
 static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)

@@ -75,6 +75,42 @@ out:
     return st;
 }
 
+const double *kl_edresult_list(const kl_result *r, const char *name, int64_t n)
+{
+    for (int i = 0; i < r->nmeasured; i++) {
+        const kl_measured *const m = &r->measured[i];
+        if (strcmp(m->name, name) == 0) return m->rank == 1 && m->shape[0] >= n ? m->data : NULL;
+    }
+    return NULL;
+}
+
+kl_status kl_edresult_states(const kl_result *r, kl_ed_result *found, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_dmrg_result *const d = &r->dmrg;
+    const double *const run = kl_edresult_list(r, "ed/run", KL_NEDRUN),
+                        *const residual = kl_edresult_list(r, "ed/residual", d->nstate),
+                        *const error = kl_edresult_list(r, "ed/error", d->nstate),
+                        *const degeneracy = kl_edresult_list(r, "ed/degeneracy", d->nstate);
+    if (run == NULL || residual == NULL || error == NULL || degeneracy == NULL)
+        return kl_fail(err, KL_EINPUT, "the result is of no run of exact diagonalization");
+    KL_TRY(kl_ed_result_states(found, d->nstate, err));
+    found->dim = (int64_t)run[KL_EDRUN_DIM];
+    found->n = (int64_t)run[KL_EDRUN_LENGTH];
+    found->attainable = run[KL_EDRUN_ATTAINABLE];
+    found->open_multiplet = (int)run[KL_EDRUN_OPEN];
+    found->stop = (kl_ed_stop)run[KL_EDRUN_STOP];
+    found->solver = (kl_ed_solver)run[KL_EDRUN_SOLVER];
+    for (int k = 0; k < d->nstate; k++) {
+        found->energy[k] = d->energy[k];
+        found->residual[k] = residual[k];
+        found->error[k] = error[k];
+        found->multiplet[k] = (int)degeneracy[k];
+    }
+out:
+    return st;
+}
+
 kl_status kl_edresult_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s,
                                    kl_err *err)
 {

@@ -272,18 +272,27 @@ kl_status kl_edrun_check_memory(const kl_task *t, int64_t n, const kl_qn *sector
     return st;
 }
 
-kl_status kl_edrun_energies(kl_edrun *x, kl_qn target, kl_ed_result *found, kl_err *err)
+kl_status kl_edrun_energies(kl_edrun *x, kl_qn target, kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_task *const t = x->t;
     kl_ed *ed = NULL;
     kl_ed_opts opts;
-    kl_edrun_opts(x->t, &opts);
+    kl_ed_result found = {0};
+    char *options = NULL;
+    kl_edrun_opts(t, &opts);
     opts.self = x;
     opts.step = on_step;
     opts.want_vectors = 0;
-    KL_TRY(kl_edrun_operator(x->t, target, &opts, &ed, err));
-    KL_TRY(kl_ed_run(ed, &opts, NULL, NULL, found, err));
+    t->dmrg.target = target;
+    KL_TRY(kl_edrun_operator(t, target, &opts, &ed, err));
+    KL_TRY(kl_runfile_options(t->o, t, NULL, &options, err));
+    KL_TRY(kl_ed_run(ed, &opts, NULL, NULL, &found, err));
+    KL_TRY(make_result(t, ed, &found, options, &x->r, err));
+    x->stopped = found.stop == KL_ED_INTERRUPTED;
 out:
+    kl_free(&options);
+    kl_ed_result_clear(&found);
     kl_ed_destroy(&ed);
     return st;
 }

@@ -43,8 +43,8 @@ typedef struct kl_edrun {
 kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err) KL_MUST_CHECK;
 /* Thermodynamics, summed over the sectors that --charge scans. */
 kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err) KL_MUST_CHECK;
-/* The lowest energies of one sector alone. */
-kl_status kl_edrun_energies(kl_edrun *x, kl_qn target, kl_ed_result *found, kl_err *err) KL_MUST_CHECK;
+/* The lowest energies of one sector alone: no states, nothing measured, no checkpoint. */
+kl_status kl_edrun_energies(kl_edrun *x, kl_qn target, kl_err *err) KL_MUST_CHECK;
 /* ENOMEM where one of the sectors does not fit. */
 kl_status kl_edrun_check_memory(const kl_task *t, int64_t n, const kl_qn *sector, kl_err *err) KL_MUST_CHECK;
 /* Gives back what want_vectors kept, and r. */

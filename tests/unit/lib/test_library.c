@@ -250,6 +250,43 @@ static void test_cancel(void **state)
     kronlat_problem_destroy(p);
 }
 
+/* Energies alone: of every sector those that a whole run finds, and nothing besides. */
+static void test_energies(void **state)
+{
+    (void)state;
+    counts c = {.most = 3};
+    kronlat_problem *p = heisenberg("8");
+    kronlat_result *alone = NULL, *whole = NULL;
+    good(kronlat_problem_set(p, "states", "2", error));
+    good(kronlat_problem_set(p, "measure", "Sz", error));
+    for (int sz = 0; sz < 4; sz++) {
+        good(kronlat_problem_set_charge(p, "Sz", sz, 1, error));
+        good(kronlat_ed_energies(p, &alone, error));
+        good(kronlat_ed(p, &whole, error));
+        assert_int_equal(kronlat_result_states(alone), 2);
+        assert_true(kronlat_result_finished(alone) && kronlat_result_dimension(alone) == 0);
+        for (int k = 0; k < 2; k++) {
+            const double bar = 1e-12 + kronlat_result_error(alone, k) + kronlat_result_error(whole, k);
+            assert_true(fabs(kronlat_result_energy(alone, k) - kronlat_result_energy(whole, k)) < bar);
+        }
+        good(kronlat_result_array(whole, "local/Sz", NULL, NULL, NULL, error));
+        bad(kronlat_result_array(alone, "local/Sz", NULL, NULL, NULL, error), "local/Sz");
+        kronlat_result_destroy(alone);
+        kronlat_result_destroy(whole);
+    }
+    good(kronlat_problem_set(p, "charge", NULL, error));
+    good(kronlat_problem_set(p, "charge", "scan", error));
+    bad(kronlat_ed_energies(p, &alone, error), "one sector");
+    assert_null(alone);
+    kronlat_problem_destroy(p);
+    p = heisenberg("16");
+    kronlat_problem_on_cancel(p, stop_there, &c);
+    assert_int_equal(kronlat_ed_energies(p, &alone, error), KRONLAT_CANCELLED);
+    assert_true(alone != NULL && !kronlat_result_finished(alone));
+    kronlat_result_destroy(alone);
+    kronlat_problem_destroy(p);
+}
+
 static char path[] = "/tmp/kronlat-library-XXXXXX";
 
 static void test_files(void **state)
@@ -671,11 +708,11 @@ static void test_guest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_settings),  cmocka_unit_test(test_text),     cmocka_unit_test(test_arrays),
-        cmocka_unit_test(test_dmrg),      cmocka_unit_test(test_cancel),   cmocka_unit_test(test_files),
-        cmocka_unit_test(test_spin),      cmocka_unit_test(test_operator), cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_integrals), cmocka_unit_test(test_molecule), cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_guest),
+        cmocka_unit_test(test_settings), cmocka_unit_test(test_text),      cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_dmrg),     cmocka_unit_test(test_cancel),    cmocka_unit_test(test_energies),
+        cmocka_unit_test(test_files),    cmocka_unit_test(test_spin),      cmocka_unit_test(test_operator),
+        cmocka_unit_test(test_forms),    cmocka_unit_test(test_integrals), cmocka_unit_test(test_molecule),
+        cmocka_unit_test(test_threads),  cmocka_unit_test(test_guest),
     };
     return cmocka_run_group_tests(tests, make_error, drop_error);
 }
