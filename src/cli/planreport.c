@@ -127,6 +127,27 @@ void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
             p->lr_too_large ? ", which do not fit: l-1-1-r is taken" : "");
 }
 
+/* What little memory of the device costs, by the rates of the bus. */
+static void print_beyond(FILE *to, const kl_dmrg_plan *p)
+{
+    char a[32], b[32], c[32], d[32];
+    const kl_plan_beyond *const e = &p->beyond;
+    if (p->bus.up <= 0) return;
+    if (e->nstreamed == 0 && e->carried_bytes <= 0) {
+        fprintf(to, "all of a sweep fits: nothing crosses the bus during it\n");
+        return;
+    }
+    fprintf(to, "a sweep takes about %.2f times as long as where everything fits: ",
+            p->seconds_sweep / fmax(1e-9, p->seconds_sweep - e->seconds));
+    if (e->nstreamed > 0)
+        fprintf(to,
+                "at %d of %d bonds operators come over the bus in every product (at the middle %s for %s), ",
+                e->nstreamed, p->nsite - 1, kl_report_time(e->apply_seconds, a),
+                kl_report_time(p->apply_seconds, b));
+    fprintf(to, "blocks of %s go out and come back, at %s/s and %s/s\n", kl_report_bytes(e->carried_bytes, a),
+            kl_report_bytes(p->bus.down, c), kl_report_bytes(p->bus.up, d));
+}
+
 void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *p)
 {
     kl_json_open(j, "projections", '[');
@@ -175,6 +196,7 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
     print_map(to, head->model, &plan[n - 1]);
     print_histogram(to, &plan[n - 1]);
     kl_report_ways(to, &plan[n - 1]);
+    print_beyond(to, &plan[n - 1]);
 }
 
 void kl_report_rankplan(FILE *to, const char *unit, const kl_rankrate *between, int n, const kl_rankplan *row)
@@ -245,6 +267,17 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         for (int k = 0; k < KL_NPLAN; k++) kl_json_real(&j, kl_plan_part_name[k], p->seconds_part[k]);
         kl_json_close(&j, '}');
         if (p->nway > 0) kl_report_ways_json(&j, p);
+        if (p->bus.up > 0) {
+            kl_json_open(&j, "beyond", '{');
+            kl_json_real(&j, "seconds", p->beyond.seconds);
+            kl_json_real(&j, "apply_seconds", p->beyond.apply_seconds);
+            kl_json_real(&j, "apply_seconds_inside", p->apply_seconds);
+            kl_json_int(&j, "bonds_streamed", p->beyond.nstreamed);
+            kl_json_real(&j, "carried_bytes", p->beyond.carried_bytes);
+            kl_json_real(&j, "bytes_per_second_up", p->bus.up);
+            kl_json_real(&j, "bytes_per_second_down", p->bus.down);
+            kl_json_close(&j, '}');
+        }
         kl_json_open(&j, "pairs", '[');
         for (int k = 0; k < p->npair; k++) {
             kl_json_open(&j, NULL, '{');

@@ -6,8 +6,10 @@
 #define KL_DMRG_H
 #include "solve/eig.h"
 #include "record/record.h"
+#include "exec/bus.h"
 #include "dmrg/leading.h"
 #include "dmrg/parts.h"
+#include "dmrg/planbeyond.h"
 #include "dmrg/plantime.h"
 #include "dmrg/state.h"
 
@@ -260,6 +262,10 @@ typedef struct kl_dmrg_plan {
     int64_t memory_bytes;
     double seconds_sweep; /* estimate from a measured rate, */
     double seconds_part[KL_NPLAN]; /* and of what it is made */
+    double rate; /* that rate, flop a second */
+    double apply_seconds; /* one H x where everything is on the device */
+    kl_bus bus; /* measured where the device's memory is limited, else 0 */
+    kl_plan_beyond beyond; /* what that adds; all 0 where it was not asked */
     int npair;
     int64_t solver_doubles; /* of that memory: the eigensolver's vectors, */
     int max_basis; /* its basis, */

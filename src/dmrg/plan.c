@@ -377,25 +377,34 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
     plan->least_bytes = kl_engine_least_bytes(dim, o->nstate) + 8 * dim * o->nstate;
 }
 
-/* Steps of a sweep there and back by their work, in steps at the middle: states of both blocks, and the
-   operators of the cut. */
+/* Products with H at a bond. */
+static int products_of(const kl_dmrg_opts *o)
+{
+    enum { PRODUCTS = 5 }; /* where fewer are not asked for */
+    return o->max_apply > 0 && o->max_apply < PRODUCTS ? o->max_apply : PRODUCTS;
+}
+
+/* The work of the bond whose left block has c sites, in some unit: states of both blocks, and the operators
+   of the cut. */
+static double bond_work(const middle *mid, int c)
+{
+    const double left = (double)mid->s[0].block[c]->basis.total,
+                 right = (double)mid->s[1].block[c + 2]->basis.total;
+    return left * right * (left + right) * mid->e->mpo->nop[c + 1];
+}
+
+/* Steps of a sweep there and back by their work, in steps at the middle. */
 static double steps_like_middle(const middle *mid, int n)
 {
-    double sum = 0, at_middle = 0;
-    for (int c = 0; c + 2 <= n; c++) {
-        const double left = (double)mid->s[0].block[c]->basis.total,
-                     right = (double)mid->s[1].block[c + 2]->basis.total,
-                     work = left * right * (left + right) * mid->e->mpo->nop[c + 1];
-        sum += work;
-        if (c == n / 2 - 1) at_middle = work;
-    }
+    double sum = 0;
+    for (int c = 0; c + 2 <= n; c++) sum += bond_work(mid, c);
+    const double at_middle = bond_work(mid, n / 2 - 1);
     return at_middle > 0 ? 2.0 * sum / at_middle : 1;
 }
 
 static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, kl_dmrg_plan *plan,
                                kl_err *err)
 {
-    enum { PRODUCTS = 5 }; /* at a bond, where fewer are not asked for */
     kl_status st = KL_OK;
     const int n = plan->nsite;
     const kl_basis *const row = &mid->row->basis, *const kept = &mid->s[0].block[n / 2]->basis;
@@ -403,7 +412,7 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
     kl_plan_middle m = {.nstate = o->nstate,
                         .narrow = plan->sites == 1,
                         .mean_rows = (int)(mid->lay.npair ? row->total / row->nsec : 4),
-                        .nproduct = o->max_apply > 0 && o->max_apply < PRODUCTS ? o->max_apply : PRODUCTS,
+                        .nproduct = products_of(o),
                         .flop = plan->flop_apply,
                         .nrecord = (double)plan->nrecord,
                         .list_seconds = mid->list_seconds,
@@ -416,10 +425,66 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
         sector[m.nsector++] = (kl_plan_sector){row->dim[k], mid->col->basis.dim[j], i < 0 ? 0 : kept->dim[i]};
     }
     m.sector = sector;
-    KL_TRY(kl_plan_seconds(ex, &m, plan->seconds_part, err));
-    for (int k = 0; k < KL_NPLAN; k++) plan->seconds_sweep += plan->seconds_part[k];
+    KL_TRY(kl_plan_seconds(ex, &m, plan->seconds_part, &plan->rate, err));
 out:
     kl_free(&sector);
+    return st;
+}
+
+/* Bytes on the device of the block at a cut, which bytes[cut] counts with its isometry here and there. */
+static double there_bytes(const side_plan *s, int cut)
+{
+    return ((double)s->bytes[cut] + 8.0 * (double)s->block[cut]->ndata) / 2;
+}
+
+/* What each bond asks of the device, as the middle one does: vectors by the states of both sides. */
+static void list_bonds(const middle *mid, const kl_dmrg_plan *plan, int nstate, kl_plan_bond *bond)
+{
+    const int n = plan->nsite, at = n / 2 - 1;
+    const side_plan *const s = mid->s;
+    const double states = (double)s[0].block[at]->basis.total * (double)s[1].block[at + 2]->basis.total,
+                 operators = (double)(s[0].block[at]->ndata + s[1].block[at + 2]->ndata),
+                 middle_work = bond_work(mid, at);
+    for (int c = 0; c + 2 <= n; c++) {
+        const kl_block *const left = s[0].block[c], *const right = s[1].block[c + 2];
+        const double share = (double)left->basis.total * (double)right->basis.total / states;
+        kl_plan_bond *const b = &bond[c];
+        *b = (kl_plan_bond){
+            .work = middle_work > 0 ? bond_work(mid, c) / middle_work : 0,
+            .operator_bytes = operators > 0 ? 8.0 * (double)plan->centre_doubles *
+                                                  (double)(left->ndata + right->ndata) / operators
+                                            : 0,
+            .least_bytes = (double)kl_engine_least_bytes((int64_t)(share * (double)plan->dim), nstate),
+            .vector_bytes = 8.0 * share * (double)plan->solver_doubles,
+            .block_bytes = there_bytes(&s[0], c + 1)};
+        for (int k = 1; k <= c; k++) b->kept_bytes += there_bytes(&s[0], k);
+        for (int k = c + 2; k < n; k++) b->kept_bytes += there_bytes(&s[1], k);
+    }
+}
+
+/* What the device's memory, where it is less than a run wants, adds to a sweep. */
+static kl_status count_beyond(kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, kl_dmrg_plan *plan,
+                              kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_plan_bond *bond = NULL;
+    const struct kl_dmrg_way *const far = &plan->way[KL_PROJECTION_NOSTORAGE - 1];
+    const int64_t room = ex->vt.room(ex);
+    plan->apply_seconds = plan->rate > 0 ? plan->flop_apply / plan->rate : 0;
+    if (plan->nway == 0 || room == INT64_MAX || !ex->vt.copy_async) goto out;
+    KL_TRY(kl_alloc(&bond, plan->nsite, KL_MEM_WORK, err));
+    KL_TRY(kl_bus_measure(ex, &plan->bus, err));
+    list_bonds(mid, plan, o->nstate, bond);
+    const kl_plan_rates r = {.room = (double)room,
+                             .up = plan->bus.up,
+                             .down = plan->bus.down,
+                             .seconds = plan->apply_seconds,
+                             .moved_bytes = (double)far->moved_bytes,
+                             .nproduct = products_of(o)};
+    plan->beyond = kl_plan_beyond_of(plan->nsite - 1, bond, plan->nsite / 2 - 1, &r);
+    plan->seconds_part[KL_PLAN_BUS] = plan->beyond.seconds;
+out:
+    kl_free(&bond);
     return st;
 }
 
@@ -444,6 +509,8 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     KL_TRY(count_seconds(ex, o, &mid, plan, err));
     KL_TRY(take_lists(o, plan, &mid, err));
     KL_TRY(plan_ways(plan, ex, err));
+    KL_TRY(count_beyond(ex, o, &mid, plan, err));
+    for (int k = 0; k < KL_NPLAN; k++) plan->seconds_sweep += plan->seconds_part[k];
 out:
     clear_middle(&mid, terms->nsite);
     if (st != KL_OK) kl_dmrg_plan_clear(plan);

@@ -10,7 +10,8 @@
 #include <stdlib.h>
 
 /* ORDER KL_PLAN */
-const char *const kl_plan_part_name[KL_NPLAN] = {"products with H", "truncation", "operators and records"};
+const char *const kl_plan_part_name[KL_NPLAN] = {"products with H", "truncation", "operators and records",
+                                                 "copies over the bus"};
 
 #define HOST_STEP 2e-4 /* seconds of a step here, beside all work */
 #define DEVICE_STEP 5e-3 /* the same on a device: lists, launches and what is waited for */
@@ -125,24 +126,25 @@ static double truncation(const kl_plan_middle *mid, int *dim)
     return flop;
 }
 
-kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN], kl_err *err)
+kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN], double *rate,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
-    double rate;
     int *dim = NULL;
+    seconds[KL_PLAN_BUS] = 0;
     seconds[KL_PLAN_LISTS] = mid->nstep * mid->list_seconds;
     if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) {
-        KL_TRY(measure_rate(mid->mean_rows, &rate, err));
-        seconds[KL_PLAN_PRODUCTS] = mid->nstep * (mid->nproduct * mid->flop / rate + HOST_STEP);
-        seconds[KL_PLAN_TRUNCATION] = mid->nstep * 5.0 * mid->flop / rate;
+        KL_TRY(measure_rate(mid->mean_rows, rate, err));
+        seconds[KL_PLAN_PRODUCTS] = mid->nstep * (mid->nproduct * mid->flop / *rate + HOST_STEP);
+        seconds[KL_PLAN_TRUNCATION] = mid->nstep * 5.0 * mid->flop / *rate;
         goto out;
     }
     KL_TRY(kl_alloc(&dim, mid->nsector, KL_MEM_WORK, err));
     const double flop = truncation(mid, dim);
     const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, mid->nsector);
-    KL_TRY(measure_device(ex, (int)cbrt(mid->flop / (2.0 * fmax(mid->nrecord, 1))), &rate, err));
-    seconds[KL_PLAN_PRODUCTS] = mid->nlike * (mid->nproduct + GROWTH) * mid->flop / rate;
-    seconds[KL_PLAN_TRUNCATION] = mid->nlike * (fmax(eigen.here_seconds, eigen.there_seconds) + flop / rate);
+    KL_TRY(measure_device(ex, (int)cbrt(mid->flop / (2.0 * fmax(mid->nrecord, 1))), rate, err));
+    seconds[KL_PLAN_PRODUCTS] = mid->nlike * (mid->nproduct + GROWTH) * mid->flop / *rate;
+    seconds[KL_PLAN_TRUNCATION] = mid->nlike * (fmax(eigen.here_seconds, eigen.there_seconds) + flop / *rate);
     seconds[KL_PLAN_LISTS] += mid->nstep * DEVICE_STEP;
 out:
     kl_free(&dim);

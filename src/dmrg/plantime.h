@@ -7,7 +7,13 @@
 #include "exec/exec.h"
 
 /* ORDER KL_PLAN: names in plantime.c */
-typedef enum kl_plan_part { KL_PLAN_PRODUCTS, KL_PLAN_TRUNCATION, KL_PLAN_LISTS, KL_NPLAN } kl_plan_part;
+typedef enum kl_plan_part {
+    KL_PLAN_PRODUCTS,
+    KL_PLAN_TRUNCATION,
+    KL_PLAN_LISTS,
+    KL_PLAN_BUS, /* planbeyond.h; 0 where everything fits */
+    KL_NPLAN
+} kl_plan_part;
 extern const char *const kl_plan_part_name[KL_NPLAN];
 
 typedef struct kl_plan_sector { /* of the wavefunction, and what is kept of it */
@@ -27,7 +33,8 @@ typedef struct kl_plan_middle {
     double nlike; /* as many at the middle would be as much work */
 } kl_plan_middle;
 
-kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN],
+/* *rate: flop a second of products with H. */
+kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN], double *rate,
                           kl_err *err) KL_MUST_CHECK;
 
 #endif

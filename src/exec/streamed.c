@@ -3,6 +3,7 @@
 #include "exec/streamedbase.h"
 #include "base/mem.h"
 #include "base/prof.h"
+#include "exec/bus.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -46,18 +47,6 @@ static void streamed_close(kl_exec *ex)
 
 /* ---------------------------------------------------------------- rates */
 
-/* Seconds of a copy, its start included: the second of two. */
-static double seconds_of(kl_exec *ex, int64_t n, kl_dptr from, kl_dptr to)
-{
-    double seconds = 0;
-    for (int round = 0; round < 2; round++) {
-        const double start = kl_prof_seconds();
-        ex->vt.join(ex, ex->vt.copy_async(ex, n, from, to, KL_COPY_AFTER), 1);
-        seconds = kl_prof_seconds() - start;
-    }
-    return seconds;
-}
-
 static kl_status measure_rates(kl_streamed *s, kl_err *err)
 {
     enum {
@@ -66,17 +55,17 @@ static kl_status measure_rates(kl_streamed *s, kl_err *err)
     };
     kl_status st = KL_OK;
     kl_exec *const ex = s->device;
-    kl_dptr far = {0}, other = {0}, near = {0};
+    kl_dptr far = {0}, other = {0};
+    kl_bus bus;
+    KL_TRY(kl_bus_measure(ex, &bus, err));
+    s->facts.up = bus.up, s->facts.down = bus.down;
     int64_t n = ex->vt.room(ex) / 4 / (int64_t)sizeof(double);
     if (n > MOST) n = MOST;
     if (n < LEAST) n = LEAST;
     const double bytes = (double)n * (double)sizeof(double);
     KL_TRY(ex->vt.alloc_far(ex, n, &far, err));
     KL_TRY(ex->vt.alloc_far(ex, n, &other, err));
-    KL_TRY(ex->vt.alloc(ex, n, &near, err));
     s->cpu->vt.fill(s->cpu, n, 0.0, far);
-    s->facts.up = bytes / seconds_of(ex, n, far, near);
-    s->facts.down = bytes / seconds_of(ex, n, near, far);
     double seconds = 0;
     for (int round = 0; round < 2; round++) {
         const double start = kl_prof_seconds();
@@ -85,7 +74,6 @@ static kl_status measure_rates(kl_streamed *s, kl_err *err)
     }
     s->facts.host = bytes / seconds;
 out:
-    if (near.addr) ex->vt.release(ex, &near);
     if (other.addr) ex->vt.release(ex, &other);
     if (far.addr) ex->vt.release(ex, &far);
     return st;
@@ -128,12 +116,6 @@ kl_status kl_exec_open_streamed_take(kl_exec **device, int far, int64_t keep, kl
     kl_streamed *s = NULL;
     kl_exec *const ex = *device;
     *out = NULL;
-    if (!ex->vt.alloc_far || !ex->vt.copy_async)
-        return kl_fail(
-            err, KL_EABSENT,
-            "--exec %s: the device reaches no memory of the host, from where what it has no room for "
-            "could come by",
-            ex->name);
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     s->device = ex;
     s->keep = keep;

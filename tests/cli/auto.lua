@@ -24,6 +24,19 @@ if not device then
 end
 local version = select(2, shell "$K --version"):match "kronlat (%S+)"
 
+-- What little memory costs a sweep of DMRG: operators that come by, blocks that go out and come back.
+local chain = "$K plan hubbard --sites 20 --charge N_up=10 --charge N_dn=10 --m 1000 --threads 1 --exec offload"
+local _, little = shell(chain .. " --device-memory 60MB")
+ok(little:find "\na sweep takes about %d+%.%d+ times as long as where everything fits: at 9 of 19 bonds "
+    and little:find "blocks of 133 MB go out and come back", "plan of a device with little memory", little)
+_, little = shell(chain .. " --device-memory 60MB --json")
+local beyond = json(little) and json(little).plans[1].beyond
+ok(beyond and beyond.bonds_streamed == 9 and beyond.seconds > 0
+    and beyond.seconds == json(little).plans[1].seconds_by_part["copies over the bus"],
+    "the same in JSON", little)
+_, little = shell(chain)
+ok(not little:find "times as long", "a plan without a limit", little)
+
 -- Every product takes the host `host' seconds and the device `offload', which opens in `opening'.
 local function table_of(host, offload, opening)
     local lines = { ("kronlat %s threads 1"):format(version), "offload " .. device.where, "cuda -" }

@@ -1,0 +1,36 @@
+/* What less memory on the device than a run wants costs a sweep (nemes2014, sections 6 and 7): pure functions
+   of the sizes at each bond and of measured rates. Operators of a bond that do not fit come over the bus in
+   every product, beside it; blocks that no bond asks for go out once and come back once, while nothing else
+   runs.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_PLANBEYOND_H
+#define KL_PLANBEYOND_H
+
+typedef struct kl_plan_bond {
+    double work; /* of one product with H, in products at the middle bond */
+    double operator_bytes; /* that it reads */
+    double least_bytes; /* of vectors that have to be on the device then, */
+    double vector_bytes; /* and that are there if it has room */
+    double kept_bytes; /* of all blocks and isometries that are kept meanwhile */
+    double block_bytes; /* of the one that a step there makes */
+} kl_plan_bond;
+
+typedef struct kl_plan_rates {
+    double room; /* bytes of the device */
+    double up, down; /* bytes a second over the bus, to the device and back; 0: not known */
+    double seconds; /* of a product with H at the middle where everything fits */
+    double moved_bytes; /* of it over the bus, where operators do not fit */
+    double nproduct; /* products with H at a bond */
+} kl_plan_rates;
+
+typedef struct kl_plan_beyond {
+    int nstreamed; /* bonds whose operators come over the bus in every product */
+    double apply_seconds; /* one product with H at the middle */
+    double carried_bytes; /* of blocks that go out and come back in a sweep there and back */
+    double seconds; /* that the bus adds to such a sweep */
+} kl_plan_beyond;
+
+/* bond[n], from the left end to the right one; `middle' is the number of the middle one. */
+kl_plan_beyond kl_plan_beyond_of(int n, const kl_plan_bond *bond, int middle, const kl_plan_rates *r);
+
+#endif
