@@ -262,12 +262,16 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
 
 const char *kl_cuda_batch_reason(kl_exec *ex, const kl_batch *b)
 {
+    const kl_cuda *const self = ex->self;
+    const int older = self->sm < 90; /* than Hopper: kernels/mma.cuh */
     if (far_operators(ex, b)) return "operators wait on the host, for the device has no room";
     if (ex->projection == KL_PROJECTION_NOSTORAGE)
         return "operators come in chunk by chunk during the products";
     if (ex->projection != KL_PROJECTION_AUTO)
-        return ex->projection == KL_PROJECTION_GROUPED ? "m16n8k16, sums in registers" : "asked for";
-    return ((const kl_cuda *)ex->self)->host->projection_of(ex, b) == KL_PROJECTION_AUTO
-               ? "auto: m16n8k16, sums in registers"
+        return ex->projection != KL_PROJECTION_GROUPED ? "asked for"
+               : older                                 ? "m8n8k4, sums in registers"
+                                                       : "m16n8k16, sums in registers";
+    return self->host->projection_of(ex, b) == KL_PROJECTION_AUTO
+               ? older ? "auto: m8n8k4, sums in registers" : "auto: m16n8k16, sums in registers"
                : "auto: fastest for products of this size, by the tune table";
 }

@@ -67,6 +67,7 @@ typedef struct kl_cuda {
     struct kl_cuda_peers *peers; /* peers.c; NULL until one is wanted */
     int device, sm, nsm;  /* sm: 90 for 9.0 */
     int64_t l2_bytes;
+    int shared_bytes; /* that a block can have */
     int back;             /* 1: the next pass over tall V had better begin at its end (belt.h) */
     cudaStream_t stream; /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
@@ -202,6 +203,7 @@ kl_status kl_cuda_kron_contest(kl_exec *ex, const kl_kron *k, kl_kron_contest *o
 
 /* gemm.cu */
 cudaError_t kl_cuda_products_init(const kl_cuda *self);
+int kl_cuda_products_shared(void); /* bytes of shared memory that a block of it takes */
 kl_tile_plan_opts kl_cuda_products_opts(const kl_cuda *self);
 void kl_cuda_products(const kl_cuda *self, const kl_piece *piece, int ntile, const double *x, double *y);
 

@@ -71,6 +71,14 @@ static kl_status find_device(kl_cuda *self, kl_device_choice which, kl_err *err)
     if (e == cudaSuccess) e = cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, self->device);
     self->l2_bytes = l2;
     self->sm = 10 * major + minor;
+    if (e == cudaSuccess)
+        e = cudaDeviceGetAttribute(&self->shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin,
+                                   self->device);
+    if (e == cudaSuccess && self->shared_bytes < kl_cuda_products_shared())
+        return host->fail(err, KL_EABSENT,
+                          "--exec cuda: products want %d bytes of shared memory a block, the GPU, an sm_%d, "
+                          "has %d; allowed: sm_80, sm_90, sm_100 and what has as much",
+                          kl_cuda_products_shared(), self->sm, self->shared_bytes);
     if (e == cudaSuccess) e = kl_cuda_products_init(self);
     if (e == cudaErrorNoKernelImageForDevice || e == cudaErrorInvalidDeviceFunction) {
         cudaGetLastError();

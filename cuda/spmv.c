@@ -4,9 +4,7 @@
 
 kl_spmachine kl_cuda_spmachine(const kl_cuda *self)
 {
-    int shared = 0;
-    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, self->device);
-    return (kl_spmachine){.warps = 1, .nblock = self->nsm, .shared_bytes = shared};
+    return (kl_spmachine){.warps = 1, .nblock = self->nsm, .shared_bytes = self->shared_bytes};
 }
 
 kl_status kl_cuda_spmv_prepare(kl_exec *ex, kl_spmv *s, kl_err *err)

@@ -12,6 +12,15 @@ static __device__ __forceinline__ unsigned kl_shared_at(const void *p)
 
 static __device__ __forceinline__ void kl_bulk_wait(uint64_t *bar, int phase)
 {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900 /* no bulk copies either: threads carry (fuse.cu) */
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "again: mbarrier.test_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@!done bra again;\n"
+                 "}" ::"r"(kl_shared_at(bar)),
+                 "r"(phase)
+                 : "memory");
+#else
     asm volatile("{\n"
                  ".reg .pred done;\n"
                  "again: mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
@@ -19,6 +28,7 @@ static __device__ __forceinline__ void kl_bulk_wait(uint64_t *bar, int phase)
                  "}" ::"r"(kl_shared_at(bar)),
                  "r"(phase)
                  : "memory");
+#endif
 }
 
 #endif

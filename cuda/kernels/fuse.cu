@@ -31,10 +31,11 @@ struct plan {
     double c[1]; /* [groups of outputs][nin][GROUP] */
 };
 
-/* Rows from, from + 1, .. of every input into `to`, by whoever calls: the first thread starts bulk copies,
-   else all threads carry single numbers. */
+/* Rows from, from + 1, .. of every input into `to`, by whoever calls: the first thread starts bulk copies
+   where the GPU has them, else all threads carry single numbers. */
 static __device__ void load(const plan *p, int64_t from, int rows, int ld, double *to, uint64_t *bar)
 {
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
     if (p->bulk && rows == p->rows) {
         if (threadIdx.x != 0) return;
         asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(kl_shared_at(bar)),
@@ -48,6 +49,7 @@ static __device__ void load(const plan *p, int64_t from, int rows, int ld, doubl
                 : "memory");
         return;
     }
+#endif
     for (int e = (int)threadIdx.x; e < p->nin * p->rows; e += THREADS) {
         const int j = e / p->rows, row = e % p->rows;
         to[(int64_t)j * ld + row] = row < rows ? p->in[j][from + row] : 0.0;
@@ -165,7 +167,9 @@ static __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) {
         for (int i = 0; i < STAGE; i++)
             asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(kl_shared_at(full + i)));
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
     }
     __syncthreads();
     for (int i = 0; i < STAGE - 1; i++) {
@@ -244,7 +248,8 @@ static bool is_combine_dots(int64_t n, const kl_fuse *f)
 
 static cudaError_t fuse(kl_cuda *self, int64_t n, const kl_fuse *f)
 {
-    enum { ROOM = 200 * 1024 };
+    /* of shared memory, less what the kernel has of its own */
+    const size_t most = 200 * 1024, has = (size_t)self->shared_bytes - 1024, room = has < most ? has : most;
     if (is_combine_dots(n, f)) {
         const int64_t ld =
             f->nin > 2 ? (int64_t)(f->in[1].addr - f->in[0].addr) / (int64_t)sizeof(double) : 2;
@@ -279,7 +284,7 @@ static cudaError_t fuse(kl_cuda *self, int64_t n, const kl_fuse *f)
         bytes =
             ((size_t)(ncoef + 15) / 16 * 16 + (size_t)(STAGE * f->nin + f->nout) * (size_t)(p->rows + PAD)) *
             sizeof(double);
-        if (bytes <= ROOM / 2 || (p->rows <= 128 && bytes <= ROOM) || p->rows == 16) break;
+        if (bytes <= room / 2 || (p->rows <= 128 && bytes <= room) || p->rows == 16) break;
     }
     if (bytes < fold) bytes = fold;
     cudaError_t e = cudaMemcpyAsync(self->table, p, plan_bytes, cudaMemcpyHostToDevice, self->stream);

@@ -1,4 +1,4 @@
-/* All products of a launch on FP64 tensor cores (sm_90a): blocks stay, as many as the GPU holds, and take
+/* All products of a launch on FP64 tensor cores (sm_80 on): blocks stay, as many as the GPU holds, and take
    tiles from a counter. In a block four warps bring slices of 16 values of k into a ring of stages (cp.async,
    mbarriers) while the others multiply them with m16n8k16; the pieces of a tile, whatever their transposes
    and coefficients, run through the same ring without a stop and are summed in registers, and so do the
@@ -21,6 +21,7 @@
    order of the parts: equal input gives equal bits.
    SPDX-License-Identifier: Apache-2.0 */
 #include "../device.h"
+#include "mma.cuh"
 
 namespace
 {
@@ -52,64 +53,6 @@ struct info {
     uint32_t turn, spare[3];
 };
 static_assert(sizeof(info) == INFO, "the layout of shared memory counts on it");
-
-__device__ __forceinline__ void copy16(uint32_t to, const double *from)
-{
-    asm volatile("cp.async.cg.shared.global [%0],[%1],16;" ::"r"(to), "l"(from) : "memory");
-}
-__device__ __forceinline__ void copy16_part(uint32_t to, const double *from, int bytes)
-{
-    asm volatile("cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void copy8_part(uint32_t to, const double *from, int bytes)
-{
-    asm volatile("cp.async.ca.shared.global [%0],[%1],8,%2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-__device__ __forceinline__ void barrier_init(uint32_t b, int n)
-{
-    asm volatile("mbarrier.init.shared.b64 [%0],%1;" ::"r"(b), "r"(n) : "memory");
-}
-__device__ __forceinline__ void arrive(uint32_t b)
-{
-    asm volatile("mbarrier.arrive.shared.b64 _,[%0];" ::"r"(b) : "memory");
-}
-__device__ __forceinline__ void arrive_after_copies(uint32_t b)
-{
-    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(b) : "memory");
-}
-__device__ __forceinline__ void wait(uint32_t b, uint32_t phase)
-{
-    asm volatile("{.reg .pred p; W: mbarrier.try_wait.parity.shared.b64 p,[%0],%1; @!p bra W;}" ::"r"(b),
-                 "r"(phase)
-                 : "memory");
-}
-__device__ __forceinline__ double2 load2(uint32_t a)
-{
-    double2 v;
-    asm volatile("ld.shared.v2.f64 {%0,%1},[%2];" : "=d"(v.x), "=d"(v.y) : "r"(a));
-    return v;
-}
-__device__ __forceinline__ double load1(uint32_t a)
-{
-    double v;
-    asm volatile("ld.shared.f64 %0,[%1];" : "=d"(v) : "r"(a));
-    return v;
-}
-__device__ __forceinline__ void multiply16(double (&c)[4], const double *a, const double *b)
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f64.f64.f64.f64 "
-                 "{%0,%1,%2,%3},{%4,%5,%6,%7,%8,%9,%10,%11},{%12,%13,%14,%15},{%0,%1,%2,%3};"
-                 : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-                 : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(a[4]), "d"(a[5]), "d"(a[6]), "d"(a[7]),
-                   "d"(b[0]), "d"(b[1]), "d"(b[2]), "d"(b[3]));
-}
-__device__ __forceinline__ void multiply8(double (&c)[4], const double *a, const double *b)
-{
-    asm volatile(
-        "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
-        : "+d"(c[0]), "+d"(c[1]), "+d"(c[2]), "+d"(c[3])
-        : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b[0]), "d"(b[1]));
-}
 
 /* Fragment i of A for the 8 values of k that are one half of DEPTH, and fragment j of B. Registers come in
    the order in which the product wants them: what one load brings side by side must stand side by side there,
@@ -151,6 +94,35 @@ __device__ __forceinline__ void load_b(uint32_t b, int j, int half, double *f)
     }
 }
 
+#if KL_EQUAL_REGISTERS
+/* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. A quarter as many
+   registers for fragments as below, where warps that multiply have more: eight values of k at a time, one
+   fragment of A. */
+template <bool TA, bool TB, int mt, int nt>
+__device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a, const uint32_t b, int n,
+                                      const int tail, int &st, uint32_t &ph, const uint32_t full)
+{
+    constexpr uint32_t empty = 8 * STAGES;
+    for (int k = n * DEPTH + tail; k > 0; k -= DEPTH) {
+        const uint32_t here = (uint32_t)st * STAGE;
+#pragma unroll 1
+        for (int half = 0; half < DEPTH / 8 && half * 8 < k; half++) {
+            double af[4], bf[nt][2];
+#pragma unroll
+            for (int j = 0; j < nt; j++) load_b<TA, TB>(b + here, j, half, bf[j]);
+#pragma unroll
+            for (int i = 0; i < mt; i++) {
+                load_a<TA>(a + here, i, half, af);
+#pragma unroll
+                for (int j = 0; j < nt; j++) multiply8(acc[i][j], af, bf[j]);
+            }
+        }
+        arrive(full + empty + 8 * (uint32_t)st);
+        if (++st == STAGES) st = 0, ph ^= 1;
+        if (k > DEPTH) wait(full + 8 * (uint32_t)st, ph);
+    }
+}
+#else
 /* A piece for a warp of mt x nt fragments: n steps of DEPTH, then tail < DEPTH more. Fragments of the next
    step are asked for before this one ends. Every lane gives a stage back itself, which costs nothing and is
    what tools can follow. */
@@ -215,6 +187,7 @@ __device__ __forceinline__ void steps(double (&acc)[MT][NT][4], const uint32_t a
         if (++st == STAGES) st = 0, ph ^= 1;
     }
 }
+#endif
 
 /* Gives stages back unread and waits for the next, up to `to`. */
 __device__ __forceinline__ void pass(int &from, int to, int &st, uint32_t &ph, const uint32_t full)
@@ -532,16 +505,16 @@ __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x < STAGES) {
         barrier_init(full + 8 * threadIdx.x, 129);
         barrier_init(empty + 8 * threadIdx.x, 32 * CONSUMERS);
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+        barriers_ready();
     }
     __syncthreads();
     const int warp = (int)threadIdx.x / 32;
     if (warp >= CONSUMERS) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(FEW_REGISTERS));
+        fewer_registers<FEW_REGISTERS>();
         producer(piece, ntile, counter, ring, head, rec, {full, empty}, x, y);
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(MANY_REGISTERS));
+    more_registers<MANY_REGISTERS>();
     const int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4, wm = warp / WN, wn = warp % WN;
     const uint32_t b_ring = ring + A_BYTES;
     const uint32_t a_plain = ring + (uint32_t)(2 * g + 2 * t * LDA) * 8,
@@ -635,6 +608,8 @@ extern "C" kl_tile_plan_opts kl_cuda_products_opts(const kl_cuda *self)
     o.cost_unit = 64, o.cost_row = 24, o.cost_col = 96, o.cost_least = 500, o.cost_tile = 1000;
     return o;
 }
+
+extern "C" int kl_cuda_products_shared(void) { return SHARED; }
 
 extern "C" cudaError_t kl_cuda_products_init(const kl_cuda *self)
 {

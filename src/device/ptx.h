@@ -262,6 +262,18 @@ KL_DEV void kl_barrier_arrive(uint64_t *bar)
     KL_PTX volatile(
         "{ .reg .b64 t; mbarrier.arrive.shared.b64 t, [%0]; }" ::"r"(kl_shared_address(bar)) : "memory");
 }
+/* 16 bytes of one thread to shared memory, past the first-level cache, and the arrival of a thread when all
+   those that it began are there. */
+KL_DEV void kl_bring_pair(void *to, const void *from)
+{
+    KL_PTX volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(kl_shared_address(to)),
+                    "l"(from) : "memory");
+}
+KL_DEV void kl_barrier_brought(uint64_t *bar)
+{
+    KL_PTX volatile(
+        "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(kl_shared_address(bar)) : "memory");
+}
 #if __CUDA_ARCH__ >= 900
 /* bulk copies see those begun before */
 KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("fence.mbarrier_init.release.cluster;" :: : "memory"); }
@@ -290,26 +302,29 @@ KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
             kl_shared_address(to)),
         "l"(from), "r"(bytes), "r"(kl_shared_address(bar)) : "memory");
 }
+#else /* sm_80 to sm_89: no bulk copies, and barriers that count no bytes */
+KL_DEV void kl_barrier_ready(void) {}
+KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes)
+{
+    if (bytes == 0) kl_barrier_arrive(bar); /* else kl_bring arrives when they are there */
+}
 
-/* 16 bytes of one thread to shared memory, past the first-level cache, and the arrival of a thread when all
-   those that it began are there. */
-KL_DEV void kl_bring_pair(void *to, const void *from)
+KL_DEV void kl_barrier_wait(uint64_t *bar, int phase)
 {
-    KL_PTX volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(kl_shared_address(to)),
-                    "l"(from) : "memory");
+    int done = 0;
+    while (!done)
+        KL_PTX volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.b32 %0, 1, "
+                        "0, p; }" : "=r"(done) : "r"(kl_shared_address(bar)),
+                        "r"(phase) : "memory");
 }
-KL_DEV void kl_barrier_brought(uint64_t *bar)
-{
-    KL_PTX volatile(
-        "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(kl_shared_address(bar)) : "memory");
-}
-#else /* images for older GPUs: nobody calls these there, since executors look at the GPU first */
-KL_DEV void kl_barrier_ready(void) { KL_PTX volatile("trap;"); }
-KL_DEV void kl_barrier_expect(uint64_t *bar, int bytes) { KL_PTX volatile("trap;" ::"l"(bar), "r"(bytes)); }
-KL_DEV void kl_barrier_wait(uint64_t *bar, int phase) { KL_PTX volatile("trap;" ::"l"(bar), "r"(phase)); }
+
+/* By the one thread that calls, which waits: those that want the run wait for it anyway. */
 KL_DEV void kl_bring(void *to, const void *from, int bytes, uint64_t *bar)
 {
-    KL_PTX volatile("trap;" ::"l"(to), "l"(from), "r"(bytes), "l"(bar) : "memory");
+    if (bytes == 0) return;
+    for (int i = 0; i < bytes; i += 16) kl_bring_pair((char *)to + i, (const char *)from + i);
+    KL_PTX volatile("cp.async.wait_all;" :: : "memory");
+    kl_barrier_arrive(bar);
 }
 #endif
 #else
