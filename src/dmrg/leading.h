@@ -38,9 +38,10 @@ typedef struct kl_sector_way {
 
 /* Pure. */
 kl_sector_way kl_sector_choose(const kl_sector_case *c);
-/* 1: where `kept` states stay of the `width` columns that were tried, there may be more to keep; *next:
-   columns to try then. */
-int kl_sector_narrow(int width, int kept, int *next);
+/* 1: where `kept` states stay of the `width` columns that were tried, there may be more to keep, or too few
+   were left to tell the last of them from the next; cold: all columns began at random. *next: columns to try
+   then. */
+int kl_sector_narrow(int width, int kept, int cold, int *next);
 
 /* What truncation knows from before: the isometry of the other side that was opened last. */
 typedef struct kl_warm {

@@ -92,11 +92,13 @@ static void test_narrow(void **state)
 {
     int next;
     (void)state;
-    expect_eq(kl_sector_narrow(64, 62, &next), 0);
-    expect_eq(kl_sector_narrow(64, 63, &next), 1);
+    expect_eq(kl_sector_narrow(64, 62, 0, &next), 0);
+    expect_eq(kl_sector_narrow(64, 63, 0, &next), 1);
     expect_eq(next, 104);
-    expect_eq(kl_sector_narrow(8, 8, &next), 1);
+    expect_eq(kl_sector_narrow(8, 8, 0, &next), 1);
     expect_eq(next, 20);
+    expect_eq(kl_sector_narrow(64, 58, 1, &next), 0);
+    expect_eq(kl_sector_narrow(64, 59, 1, &next), 1);
 }
 
 int main(void)
