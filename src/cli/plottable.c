@@ -137,8 +137,9 @@ static int lines_of(const table *t, int unit, int line[MOST_NAME])
     return n;
 }
 
-/* Whether the numbers of a unit are so different that a logarithm shows them better. */
-static int wants_log(const table *t, int unit)
+/* The axis of a unit: a logarithm where its numbers are very different, else from 0 on where that does not
+   press them together. No point lies on the frame. */
+static void write_axis(FILE *to, const table *t, int unit)
 {
     double low = INFINITY, high = -INFINITY;
     for (int i = 0; i < t->nrow; i++)
@@ -146,7 +147,15 @@ static int wants_log(const table *t, int unit)
             low = fmin(low, t->row[i].value);
             high = fmax(high, t->row[i].value);
         }
-    return low > 0 && high > 10 * low;
+    if (low > 0 && high > 20 * low) {
+        const double room = pow(high / low, 0.04);
+        fprintf(to, "set logscale x\nset xrange [%.6g:%.6g]\n", low / room, high * room);
+        return;
+    }
+    const double from = low > 0 && low < 0.5 * high ? 0 : low - 0.04 * (high - low);
+    fprintf(to, "unset logscale x\n");
+    if (high > low) fprintf(to, "set xrange [%.6g:%.6g]\n", from, high + 0.04 * (high - from));
+    else fprintf(to, "set xrange [*:*]\n");
 }
 
 static int has(const table *t, int unit, int quantity)
@@ -174,7 +183,9 @@ static void write_panel(FILE *to, const table *t, int unit)
             kl_plot_quote(to, t->name[CASE].text[c]);
             fprintf(to, " %d", line[c]);
         }
-    fprintf(to, ")\n%s logscale x\nset xlabel ", wants_log(t, unit) ? "set" : "unset");
+    fprintf(to, ")\n");
+    write_axis(to, t, unit);
+    fprintf(to, "set xlabel ");
     kl_plot_quote(to, t->name[UNIT].text[unit]);
     fprintf(to, "\nplot ");
     drawn = 0;

@@ -37,7 +37,7 @@ local siblings = {
 }
 -- Those that are not whole, and why.
 local partial = {
-    { "%.%.%.", "says that it goes on" }, { "plot ta%l+%.csv", "draws what a benchmark has written" },
+    { "%.%.%.", "says that it goes on" }, { "plot %l+%.csv", "draws what a benchmark has written" },
     { "%-%-resume", "needs an unfinished run: tests/cli/resume.lua" },
     { "VERSION threads", "is a line of a file" }, { "^kronlat result$", "is a word of a file" },
     { "^kronlat plan %-%-method ed$", "wants a model" }, { "^kronlat measure RESULT.h5$", "wants --measure" },

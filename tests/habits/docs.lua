@@ -82,6 +82,22 @@ for _, name in ipairs(names_in "docs/img") do
     report("docs/img/" .. name .. " is shown", shown and {} or { "no document shows it" })
 end
 
+-- The papers, row by row: what a paper has, what is here and how one sees it, each cell with something in it.
+local rows, holes = 0, {}
+for line in read("docs/papers.md"):gmatch "[^\n]+" do
+    if line:find "^|" and not line:find "^| %-%-%-" then
+        local n = 0
+        for cell in line:gsub("\\|", "/"):sub(2):gmatch "([^|]*)|" do
+            n = n + 1
+            if not cell:find "%w" then holes[#holes + 1] = "an empty cell: " .. line end
+        end
+        if n ~= 3 then holes[#holes + 1] = ("%d cells: %s"):format(n, line) end
+        rows = rows + 1
+    end
+end
+if rows < 40 then holes[#holes + 1] = ("%d rows"):format(rows) end
+report("docs/papers.md has no empty cell", holes)
+
 -- Fields of a line of CSV.
 local function fields_of(line)
     local fields, rest = {}, line .. ","
