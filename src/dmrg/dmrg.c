@@ -4,6 +4,7 @@
    2. a sweep goes there and back, optimizing each bond once in each half-sweep; schedule.h says with how many
       states, and when to end;
    3. where no sweep has carried guards, a probe at the end looks for states that the run may have missed;
+      trials with a part of H weakened look for another valley;
    4. the state is told to the caller after every sweep and when a checkpoint is due.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/dmrg.h"
@@ -17,6 +18,7 @@
 #include "dmrg/schedule.h"
 #include "dmrg/onesite.h"
 #include "dmrg/ownunit.h"
+#include "dmrg/valleys.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +31,7 @@ const char *const kl_part_name[KL_NPART] = {
 const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
 
 enum {
+    VALLEY_SWEEPS = 50, /* after which another valley is no longer looked for */
     START_M = 24,      /* states of a start that is made up */
     WHOLE_APPLY = 2000 /* products for each state of a sector that is solved as a whole */
 };
@@ -60,6 +63,7 @@ typedef struct run {
     double discarded, entropy; /* of the last truncation */
     double *entropies;
     int lopsided; /* see lopsided.h */
+    double rival; /* see valleys.h; 0: there is none */
 } run;
 
 static kl_status report_state(run *r, int direction, kl_err *err)
@@ -387,21 +391,6 @@ static int start_m(const run *r, const kl_stage *g)
     return r->o->nsweep && g->m < START_M ? g->m : START_M;
 }
 
-/* The caller's start comes first of the products, the last of which may have to go; where it is among them,
-   it comes first all the same. */
-static void put_first(kl_products *low, const int *start, int nsite, double energy)
-{
-    const size_t size = (size_t)nsite * sizeof *start;
-    int k = 0;
-    while (k < low->n - 1 && memcmp(low->state + (int64_t)k * nsite, start, size) != 0) k++;
-    for (; k > 0; k--) {
-        memcpy(low->state + (int64_t)k * nsite, low->state + (int64_t)(k - 1) * nsite, size);
-        low->energy[k] = low->energy[k - 1];
-    }
-    memcpy(low->state, start, size);
-    low->energy[0] = energy;
-}
-
 /* Products of site states with a lower energy than the first sweep found, for the wanted states or for
    guards: what sweeps began with has led into a valley of its own, such as a ferromagnet with more domain
    walls than it need have, or its mirror image was never met. They begin again with these products. A start
@@ -425,7 +414,8 @@ static kl_status begin_lower(run *r, kl_err *err)
         wanted |= k < r->o->nstate && above > LOWER;
     }
     if (!lower) goto out;
-    if (r->o->start && !wanted) put_first(&low, r->o->start, from->nsite, row->energy[0] - r->constant);
+    if (r->o->start && !wanted)
+        kl_products_put_first(&low, r->o->start, from->nsite, row->energy[0] - r->constant);
     r->plan.m_start = 0;
     row->m_start = 0;
     row->held = most;
@@ -488,6 +478,37 @@ out:
     return st;
 }
 
+/* Where a converged run that began afresh may lie in a valley that is not the lowest, it goes on from the one
+   that is; what was seen beyond its state says nothing of that one. *ends: 0 then. */
+static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dmrg_result *const res = r->res;
+    kl_valley lower = {0};
+    r->rival = 0;
+    if (!kl_valleys_wanted(r->o) || res->stop != KL_STOP_CONVERGED || res->nrow > VALLEY_SWEEPS ||
+        r->plan.whole || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
+        return KL_OK;
+    kl_valley_here here = {.state = state,
+                           .energy = res->row[res->nrow - 1].energy[0],
+                           .bar = kl_schedule_outlook(&r->plan, res).bar};
+    for (int k = 0; k < res->nrow; k++) here.flop += res->row[k].flop;
+    kl_engine_opts same = options_of(r->e);
+    same.nstate = 1;
+    st = kl_valleys_compare(r->e->terms, fast_for_few(r, START_M), &same, r->o, r->mon, &here, &lower,
+                            &r->rival, err);
+    if (st == KL_ENOMEM) st = KL_OK; /* what was found stands */
+    if (st != KL_OK || !lower.state) goto out;
+    *ends = 0;
+    for (int k = 0; k < res->nrow; k++)
+        for (int i = 0; i < KL_NGUARD; i++) res->row[k].gap[i] = NAN;
+    r->energy[0] = lower.energy;
+    KL_TRY(begin_again(r, &lower.state, err));
+out:
+    kl_state_destroy(&lower.state);
+    return st;
+}
+
 /* 3. The state at the end of the sweeps, when nothing asks for another; *ends: 0 where what a probe saw asks
    for more. */
 static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
@@ -497,18 +518,23 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
     KL_TRY(kl_engine_state(r->e, r->energy, state, err));
     r->lopsided = 0;
     if (r->o->nstate == 1) KL_TRY(kl_state_lopsided(r->e->terms, r->o->target, *state, &r->lopsided, err));
-    if (r->res->stop == KL_STOP_INTERRUPTED || !kl_schedule_unguarded(&r->plan, r->res)) goto out;
-    st = probe(r, err);
-    /* it carries more states than the run did; what was found stands, its gap unknown */
-    if (st == KL_ENOMEM && kl_ranks_size(r->where) == 1) {
-        st = KL_OK;
-        goto out;
+    if (r->res->stop == KL_STOP_INTERRUPTED) goto out;
+    if (kl_schedule_unguarded(&r->plan, r->res)) {
+        st = probe(r, err);
+        /* it carries more states than the run did; what was found stands, its gap unknown */
+        if (st == KL_ENOMEM && kl_ranks_size(r->where) == 1) {
+            st = KL_OK;
+            goto out;
+        }
+        if (st != KL_OK) goto out;
+        if (!kl_schedule_ends(&r->plan, r->res, &r->res->stop)) {
+            *ends = 0;
+            KL_TRY(begin_again(r, state, err));
+            goto out;
+        }
     }
-    if (st != KL_OK) goto out;
-    if (!kl_schedule_ends(&r->plan, r->res, &r->res->stop)) {
-        *ends = 0;
-        KL_TRY(begin_again(r, state, err));
-    }
+    KL_TRY(leave_valley(r, *state, ends, err));
+    if (!*ends) kl_state_destroy(state);
 out:
     return st;
 }
@@ -549,11 +575,11 @@ static void sum_up(run *r)
     kl_dmrg_result *const res = r->res;
     const kl_dmrg_row *const last = &res->row[res->nrow - 1];
     const kl_outlook now = kl_schedule_outlook(&r->plan, res);
-    res->error_estimate = now.bar;
+    res->error_estimate = fmax(now.bar, r->rival);
     res->energy_extrapolated = now.limit;
     res->gap = now.next;
-    res->unresolved = r->lopsided && !(now.mixed > 0) ? now.bar : now.mixed;
-    res->distance = r->lopsided ? 1 : now.distance;
+    res->unresolved = r->lopsided && !(now.mixed > 0) ? now.bar : fmax(now.mixed, r->rival);
+    res->distance = r->lopsided || r->rival > 0 ? 1 : now.distance;
     res->wait = now.wait;
     for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];
     memcpy(res->energy_kept, r->energy, sizeof *res->energy_kept * (size_t)r->o->nstate);

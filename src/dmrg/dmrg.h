@@ -72,6 +72,7 @@ typedef struct kl_dmrg_opts {
     /* 1: values will be measured on the state: the automatic schedule ends, where a sector is no larger than
        KL_CLOSED_MOST, by sweeps that make the state as good as its energy */
     int measured;
+    int alone; /* 1: no other valley than the start's is looked for: valleys.h */
     const int *start; /* [nsite] state of each position for a product start; NULL: chosen */
     uint64_t seed;
     int max_basis; /* Davidson; 0: 20 */

@@ -209,6 +209,19 @@ out:
     return st;
 }
 
+void kl_products_put_first(kl_products *p, const int *state, int nsite, double energy)
+{
+    const size_t size = (size_t)nsite * sizeof *state;
+    int k = 0;
+    while (k < p->n - 1 && memcmp(p->state + (int64_t)k * nsite, state, size) != 0) k++;
+    for (; k > 0; k--) {
+        memcpy(p->state + (int64_t)k * nsite, p->state + (int64_t)(k - 1) * nsite, size);
+        p->energy[k] = p->energy[k - 1];
+    }
+    memcpy(p->state, state, size);
+    p->energy[0] = energy;
+}
+
 void kl_products_clear(kl_products *p)
 {
     kl_free(&p->energy);

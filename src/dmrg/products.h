@@ -15,6 +15,9 @@ typedef struct kl_products {
    of the parts with equal charges the best few go on. None where the total spin is a charge, whose states are
    no products, or where the search would take long. */
 kl_status kl_products_find(const kl_engine *e, int most, kl_products *out, kl_err *err) KL_MUST_CHECK;
+/* A product of one's own comes first, and the last may have to go; where it is among them, it comes first all
+   the same. */
+void kl_products_put_first(kl_products *p, const int *state, int nsite, double energy);
 void kl_products_clear(kl_products *p);
 
 #endif

@@ -1,9 +1,11 @@
 /* The search for products of site states with a low energy, and runs that begin again with them: against all
-   products of the sector, counted with the oracle's H, and with every allocation failing in turn.
+   products of the sector, counted with the oracle's H, and with every allocation failing in turn; the search
+   for another valley likewise.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
 #include "core.h"
 #include "dmrg/products.h"
+#include "dmrg/valleys.h"
 #include "kl_test.h"
 
 enum { MOST = 5 /* products asked for */ };
@@ -177,12 +179,52 @@ static void test_run_out(void **state)
     core_no_memory();
 }
 
+/* Singlets on four rungs, 0.04 below a chain of spins 1, whose energy is -4.6457513110646: told apart by a
+   run of its own; given up where singlets are said to lie higher; and every allocation fails in turn. */
+static void test_valley(void **state)
+{
+    kl_err err = {""};
+    const double crossing = 4.6457513110646 / 4;
+    (void)state;
+    core_job j;
+    core_open(&j, core_model("coupled_chains", NULL), "ladder:4x2", NULL, "Jx=1 Jr=1.1714378277662");
+    core_run r = core_auto(1e-8, kl_qn_zero(), 1, KL_STRATEGY_AUTO);
+    core_go(&j, &r);
+    expect_near(r.res.energy[0], -3 * (crossing + 0.01), 1e-8);
+    const kl_engine_opts same = {.target = kl_qn_zero(), .nstate = 1, .max_basis = 20, .seed = 1};
+    for (int high = 0; high < 2; high++) {
+        const kl_valley_here here = {r.state, r.res.energy[0] + high, 1e-8, 1e12};
+        kl_status st = KL_ENOMEM;
+        int64_t k = 1;
+        for (; st != KL_OK; k += 1 + k / 6) {
+            kl_valley lower;
+            double rival;
+            kl_dense_release();
+            kl_mem_fail_after(k);
+            st = kl_valleys_compare(j.terms, j.ex, &same, &r.opts, NULL, &here, &lower, &rival, &err);
+            kl_mem_fail_after(0);
+            kl_test_case("valley, allocation %lld", (long long)k);
+            expect_true(st == KL_OK || (st == KL_ENOMEM && lower.state == NULL));
+            if (st != KL_OK) continue;
+            expect_true(rival == 0 && (lower.state != NULL) == high);
+            if (high) expect_true(lower.energy < here.energy - 0.9);
+            kl_state_destroy(&lower.state);
+            kl_dense_release();
+        }
+        expect_true(k > 1000);
+    }
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_against_all),
         cmocka_unit_test(test_known),
         cmocka_unit_test(test_run_out),
+        cmocka_unit_test(test_valley),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,234 @@
+/* See valleys.h. 1. the parts of H; 2. trials; 3. whether another state is the lower one.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/valleys.h"
+#include "base/mem.h"
+#include "dmrg/canonical.h"
+#include "dmrg/ownunit.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum {
+    KEPT = 16, /* states kept in trials */
+    MOST_PARTS = 3,
+    MOST_APPLY = 2 /* products with H a bond */
+};
+#define WEAKER 0.5
+#define NOISE 1e-4
+/* of the parts' sizes: what is smaller is no part */
+#define COUNTS 0.02
+/* -ln |<a|b>|^2 of two states, one of which is a trial's, that are not one: for each site, and at least */
+#define DIFFERS 0.1
+#define DIFFERS_LEAST 7.0
+#define SAME 0.5 /* |<a|b>|^2 of good states that are one */
+/* of the unit: by which another valley has to lie lower, */
+#define LOWER 1e-6
+/* and by which so few states may have it too high */
+#define CLOSE 0.3
+/* of the run's work: once trials have taken that, there are no more */
+#define MORE 0.01
+
+/* ---- 1. parts ---- */
+
+typedef struct part {
+    int line; /* of the model file; -1: added at run time */
+    double size; /* its largest coupling */
+} part;
+
+static int line_of(const kl_terms *t, int64_t i)
+{
+    return t->def[i] < 0 ? -1 : t->model->term[t->def[i]].line;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const part *const x = a, *const y = b;
+    return x->size != y->size ? (x->size < y->size) - (x->size > y->size) : x->line - y->line;
+}
+
+/* The parts of H, the one of the largest coupling first: two sites are what a sweep looks at, and what binds
+   these most is what it may not get away from. 0: H has fewer than two parts, or more than MOST_PARTS. */
+static int find_parts(const kl_terms *t, part list[MOST_PARTS])
+{
+    int n = 0, counted = 0;
+    double all = 0;
+    for (int64_t i = 0; i < t->nterm; i++) {
+        int k = 0;
+        while (k < n && list[k].line != line_of(t, i)) k++;
+        if (k == MOST_PARTS) return 0;
+        if (k == n) list[n++] = (part){line_of(t, i), 0};
+        list[k].size = fmax(list[k].size, fabs(t->term[i].coef));
+        all = fmax(all, list[k].size);
+    }
+    for (int k = 0; k < n; k++)
+        if (list[k].line >= 0 && list[k].size > COUNTS * all) list[counted++] = list[k];
+    qsort(list, (size_t)counted, sizeof *list, larger_first);
+    return counted > 1 ? counted : 0;
+}
+
+/* The terms with those of one part weaker; its coefficients are its own: kl_terms_clear_own. */
+static kl_status weaken(const kl_terms *t, int line, kl_terms *out, kl_err *err)
+{
+    *out = *t;
+    out->term = NULL;
+    const kl_status st = kl_alloc(&out->term, t->nterm, KL_MEM_WORK, err);
+    if (st != KL_OK) return st;
+    for (int64_t i = 0; i < t->nterm; i++) {
+        out->term[i] = t->term[i];
+        if (line_of(t, i) == line) out->term[i].coef *= WEAKER;
+    }
+    return KL_OK;
+}
+
+/* ---- 2. trials ---- */
+
+/* From one end to the other. *energy: the lowest on the way. */
+static kl_status go(kl_engine *e, int direction, double noise, int fresh, double *energy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_eig_stats stats;
+    kl_trunc_info info;
+    double now;
+    const kl_solve_opts so = {.tol = 1e-6 * kl_terms_units(e->terms).gap,
+                              .tol_rel = 0.1,
+                              .max_apply = MOST_APPLY,
+                              .trust_start = !fresh};
+    const kl_trunc_opts t = {.m = KEPT, .noise = noise, .nstate = 1, .full = e->full};
+    *energy = INFINITY;
+    for (int step = 0; step < e->nsite - 1; step++) {
+        if (step > 0) KL_TRY(kl_engine_move(e, direction, &t, &info, err));
+        if (step > 0 || direction > 0) KL_TRY(kl_engine_solve(e, &so, &now, &stats, err));
+        if ((step > 0 || direction > 0) && now < *energy) *energy = now;
+    }
+out:
+    return st;
+}
+
+/* A state of the weakened H, then of H; none where it ends more than CLOSE above `here`. *flop: what it
+   took. */
+static kl_status follow(const kl_terms *t, int line, kl_exec *ex, const kl_engine_opts *o,
+                        const kl_valley_here *here, kl_valley *out, double *flop, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_terms weak = {0};
+    kl_engine *e = NULL;
+    KL_TRY(weaken(t, line, &weak, err));
+    KL_TRY(kl_engine_create(&weak, ex, o, &e, err));
+    KL_TRY(kl_engine_start(e, KEPT, 0, NULL, err));
+    for (int direction = 1; direction >= -1; direction -= 2)
+        KL_TRY(go(e, direction, NOISE, direction > 0, &out->energy, err));
+    KL_TRY(kl_engine_state(e, &out->energy, &out->state, err));
+    *flop += e->flop;
+    kl_engine_destroy(&e);
+    KL_TRY(kl_engine_create(t, ex, o, &e, err));
+    KL_TRY(kl_engine_resume_take(e, &out->state, err));
+    KL_TRY(go(e, 1, 0, 0, &out->energy, err));
+    if (out->energy + t->constant < here->energy + CLOSE * kl_terms_units(t).gap) {
+        KL_TRY(go(e, -1, 0, 0, &out->energy, err));
+        out->energy += t->constant;
+        KL_TRY(kl_engine_state(e, &out->energy, &out->state, err));
+    }
+    *flop += e->flop;
+out:
+    kl_engine_destroy(&e);
+    kl_terms_clear_own(&weak);
+    if (st != KL_OK) kl_state_destroy(&out->state);
+    return st;
+}
+
+/* ---- 3. the lower one ---- */
+
+int kl_valleys_wanted(const kl_dmrg_opts *o)
+{
+    return o->nstate == 1 && o->nsweep == 0 && o->max_apply == 0 && !o->start && !o->many_sectors &&
+           !o->alone;
+}
+
+static kl_status overlap_of(kl_exec *ex, const kl_state *a, const kl_state *b, double *overlap, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_canonical *x = NULL, *y = NULL;
+    KL_TRY(kl_canonical_create(ex, a, 0, &x, err));
+    KL_TRY(kl_canonical_create(ex, b, 0, &y, err));
+    KL_TRY(kl_canonical_overlap(x, y, overlap, err));
+out:
+    kl_canonical_destroy(&x);
+    kl_canonical_destroy(&y);
+    return st;
+}
+
+/* The lowest state that trials end in, of those that lie lower than `here`, or close and are not the same. */
+static kl_status find_other(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e,
+                            const kl_valley_here *here, kl_valley *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    part list[MOST_PARTS];
+    kl_valley next = {0};
+    const double unit = kl_terms_units(t).gap;
+    double flop = 0, overlap;
+    const int n = t->nsite > 2 ? find_parts(t, list) : 0;
+    for (int k = 0; k < n && flop <= MORE * here->flop; k++) {
+        KL_TRY(follow(t, list[k].line, ex, e, here, &next, &flop, err));
+        int other = next.state && next.energy < here->energy - LOWER * unit;
+        if (next.state && !other) {
+            KL_TRY(overlap_of(ex, here->state, next.state, &overlap, err));
+            other = overlap * overlap < exp(-fmax(DIFFERS * t->nsite, DIFFERS_LEAST));
+        }
+        if (other && (!out->state || next.energy < out->energy)) {
+            kl_state_destroy(&out->state);
+            *out = next;
+            next = (kl_valley){0};
+        }
+        kl_state_destroy(&next.state);
+    }
+out:
+    kl_state_destroy(&next.state);
+    return st;
+}
+
+/* The other state by a run of its own, which ends in *end. */
+static kl_status run_from(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
+                          const kl_state *there, kl_state **end, kl_dmrg_result *res, kl_err *err)
+{
+    const kl_dmrg_monitor quiet = {.self = mon ? mon->self : NULL,
+                                   .interrupted = mon ? mon->interrupted : NULL};
+    kl_dmrg_opts opts = *o;
+    opts.alone = 1;
+    opts.ndone = 0;
+    opts.direction = 0;
+    opts.done = NULL;
+    opts.start = NULL;
+    opts.records = NULL;
+    opts.entropy = NULL;
+    opts.measured = 0;
+    const kl_status st = kl_state_copy(there, t, end, err);
+    return st == KL_OK ? kl_dmrg_run_scaled(t, ex, &opts, &quiet, end, res, err) : st;
+}
+
+kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
+                             const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
+                             double *rival, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double unit = kl_terms_units(t).gap;
+    kl_dmrg_result res = {.nstate = 0};
+    kl_state *end = NULL;
+    double overlap;
+    *lower = (kl_valley){0};
+    *rival = 0;
+    KL_TRY(find_other(t, ex, e, here, lower, err));
+    if (!lower->state || lower->energy < here->energy - LOWER * unit) goto out;
+    KL_TRY(run_from(t, ex, o, mon, lower->state, &end, &res, err));
+    const double above = res.energy[0] - here->energy, known = here->bar + res.error_estimate;
+    const int found = res.stop != KL_STOP_INTERRUPTED;
+    if (found && fabs(above) <= known) {
+        /* it may have come to the same state in the end */
+        KL_TRY(overlap_of(ex, here->state, end, &overlap, err));
+        if (overlap * overlap < SAME) *rival = known;
+    }
+    if (!(found && above < -known)) kl_state_destroy(&lower->state);
+out:
+    kl_dmrg_result_clear(&res);
+    kl_state_destroy(&end);
+    if (st != KL_OK) kl_state_destroy(&lower->state);
+    return st;
+}

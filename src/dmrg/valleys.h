@@ -1,0 +1,36 @@
+/* Valleys that sweeps may have missed: beside a transition of the first order the state that sweeps settle in
+   need not be the lowest, and no guard, residual or variance tells, for nothing local leads from one to the
+   other. Where one part of H is weakened for a while the other state is the lower one by far, and when the
+   part comes back sweeps stay with it.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_VALLEYS_H
+#define KL_VALLEYS_H
+#include "dmrg/dmrg.h"
+#include "dmrg/engine.h"
+
+typedef struct kl_valley {
+    kl_state *state; /* NULL: there is none */
+    double energy; /* the constant included */
+} kl_valley;
+
+typedef struct kl_valley_here { /* what a run has found */
+    const kl_state *state;
+    double energy, bar;
+    double flop; /* that the run took */
+} kl_valley_here;
+
+/* 1: a run by these options looks for one: of one state, begun by itself, by the automatic schedule. */
+int kl_valleys_wanted(const kl_dmrg_opts *o);
+
+/* H has as many parts as lines of the model have given terms. Where there are two or three, the one of the
+   largest coupling is weakened in a cheap trial: a sweep with noise, then one of the whole H; so are the
+   others where the run was so long that this is next to nothing.
+   *lower: a state below the one that a run by `o` has found; its state NULL: there is none. *rival above 0:
+   another state that lies within this of it, by a run of its own, and is not told apart; 0: there is none.
+   Such a run begins with a trial's state that ends close and differs from the one found by its overlap.
+   e: how engines are made, of one wavefunction. */
+kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
+                             const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
+                             double *rival, kl_err *err) KL_MUST_CHECK;
+
+#endif
