@@ -48,6 +48,16 @@ static kl_status dry_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y,
 
 static void dry_batch_release(kl_exec *ex, kl_batch *b) { (void)ex, (void)b; }
 
+/* States, or multiplets, on the other side of the cut that complete those of charge q: a wavefunction has no
+   more on this side. */
+static int64_t states_beyond(const kl_engine *e, kl_side side, int cut, kl_qn q)
+{
+    const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
+    const int64_t at = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, q));
+    const double log_count = at < 0 ? -INFINITY : other->log_count[at];
+    return log_count < log(INT32_MAX) ? (int64_t)(exp(log_count) + 0.5) : INT32_MAX;
+}
+
 /* Kept basis at `cut` of a block whose enlarged basis is e. */
 static kl_status kept_basis(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *enlarged,
                             kl_basis *out, kl_err *err)
@@ -57,6 +67,10 @@ static kl_status kept_basis(const kl_engine *e, kl_side side, int cut, int m, co
     *out = (kl_basis){0};
     KL_TRY(kl_alloc(&dim, enlarged->nsec, KL_MEM_WORK, err));
     KL_TRY(kl_engine_share(e, side, cut, m, enlarged, dim, err));
+    for (int c = 0; c < enlarged->nsec; c++) {
+        const int64_t most = states_beyond(e, side, cut, enlarged->q[c]);
+        if (dim[c] > most) dim[c] = (int)most;
+    }
     KL_TRY(kl_alloc(&out->q, enlarged->nsec, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->dim, enlarged->nsec, KL_MEM_MISC, err));
     for (int c = 0; c < enlarged->nsec; c++) {
@@ -72,8 +86,9 @@ out:
 }
 
 typedef struct side_plan {
-    kl_block **block;     /* [nsite+1] */
-    int64_t *bytes;       /* [nsite+1]: operators and isometry of each cut */
+    kl_block **block; /* [nsite+1] */
+    int64_t *bytes; /* [nsite+1]: operators and isometry of each cut */
+    int64_t *iso; /* [nsite+1]: numbers of that isometry */
 } side_plan;
 
 static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int from, int to, side_plan *s,
@@ -94,6 +109,7 @@ static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int fr
             iso += (int64_t)kept.dim[k] * en->basis.dim[kl_basis_find(&en->basis, kept.q[k])];
         /* the isometry lies on the host and on the executor */
         s->bytes[cut + step] = 8 * (s->block[cut + step]->ndata + 2 * iso);
+        s->iso[cut + step] = iso;
         kl_basis_clear(&kept);
         kl_enlarged_destroy(&en);
     }
@@ -154,7 +170,7 @@ typedef struct middle {
     kl_block *absorbed; /* one site at a time: the right block with the other site, or NULL; */
     int64_t nparts; /* of LR: doubles of the packs that were multiplied out, and stay as long */
     double list_seconds; /* that listing the operators that grow took */
-    int64_t two;        /* numbers of the wavefunction of two sites then, which is there before and after */
+    int64_t two; /* numbers of the wavefunction of two sites then, which is there before and after */
 } middle;
 
 static void clear_middle(middle *c, int n)
@@ -170,6 +186,7 @@ static void clear_middle(middle *c, int n)
         for (int k = 0; c->s[i].block && k <= n; k++) kl_block_destroy(&c->s[i].block[k]);
         kl_free(&c->s[i].block);
         kl_free(&c->s[i].bytes);
+        kl_free(&c->s[i].iso);
     }
     kl_engine_destroy(&c->e);
 }
@@ -213,6 +230,7 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
         side_plan *const s = &mid->s[i];
         KL_TRY(kl_alloc(&s->block, n + 1, KL_MEM_MISC, err));
         KL_TRY(kl_alloc(&s->bytes, n + 1, KL_MEM_MISC, err));
+        KL_TRY(kl_alloc(&s->iso, n + 1, KL_MEM_MISC, err));
         KL_TRY(lay_out(mid->e, dry, i ? KL_RIGHT : KL_LEFT, plan->m, i ? n : 0, i ? 1 : n - 1, s, err));
     }
     const kl_block *const left = mid->s[0].block[c], *const right = mid->s[1].block[c + 2];
@@ -334,6 +352,36 @@ out:
     return st;
 }
 
+/* Bytes while the variance of a run's last state is measured, which takes more than its sweeps where the
+   bases of solvers are small: the state; its canonical form, isometries of both sides and the wavefunctions
+   between them; copies of the left isometries, and their products with these wavefunctions; the operators
+   right of a step, and the step. 0 on a device, which has a part of it that is not told apart here. */
+static int64_t measuring_bytes(const kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, int64_t lists)
+{
+    const int n = mid->e->nsite, c = n / 2 - 1;
+    const kl_block *const *const left = (const kl_block *const *)mid->s[0].block,
+                                 *const *const right = (const kl_block *const *)mid->s[1].block;
+    const int64_t dim = mid->two > 0 ? mid->two : mid->lay.n,
+                  packs = mid->l->npack + (mid->two > 0 ? mid->l->npack : mid->r->npack);
+    const double states = (double)left[c]->basis.total * (double)right[c + 2]->basis.total;
+    int64_t held = dim * o->nstate, beyond = 0, most = 0;
+    for (int p = 0; p < n; p++) {
+        const int64_t l = mid->s[0].iso[p + 1 < n ? p + 1 : n - 1], r = mid->s[1].iso[p > 0 ? p : 1];
+        held += (p <= c ? l : r) + l + r + 2 * l;
+    }
+    for (int cut = 1; cut < n; cut++)
+        for (int k = 0; k < left[cut]->basis.nsec; k++)
+            held += (int64_t)left[cut]->basis.dim[k] * left[cut]->basis.dim[k];
+    for (int p = n - 2; p >= 0; p--) {
+        const double here = (double)left[p]->basis.total * (double)right[p + 2]->basis.total / states;
+        const double step = (double)(2 * dim + packs) + (double)lists / 8;
+        beyond += right[p + 2]->ndata;
+        const int64_t sum = beyond + left[p]->ndata + (int64_t)(here < 1 ? here * step : step);
+        if (sum > most) most = sum;
+    }
+    return ex->space == KL_SPACE_HOST ? 8 * (held + most) : 0;
+}
+
 /* Sizes, and the memory at the fullest moment: blocks of one side up to the middle and of the other side from
    there, with the solver's vectors. */
 static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, kl_dmrg_plan *plan)
@@ -363,6 +411,9 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
     const int64_t listing =
         packs + parts + (mid->l->list_bytes > mid->r->list_bytes ? mid->l->list_bytes : mid->r->list_bytes);
     if (listing > plan->memory_bytes) plan->memory_bytes = listing;
+    const int64_t last = measuring_bytes(
+        ex, o, mid, parts + 2 * mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork);
+    if (last > plan->memory_bytes) plan->memory_bytes = last;
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
     plan->nsector = mid->lay.npair;

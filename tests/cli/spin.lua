@@ -154,7 +154,22 @@ ok(levels:find "<S%^2>=0%.%d+", "or <S^2> where that is not S (S + 1)", levels)
 _, levels = run "ed ising --sites 8 --charge parity=0 -o none"
 ok(levels:find "energy 0" and not levels:find "S", "or nothing", levels)
 
--- 4. Refused in one line -------------------------------------------------------------------------
+-- 4. What plan says of memory is what a run takes, with the total spin and without ------------------
+
+for _, case in ipairs {
+    { "heisenberg --lattice cylinder:6x4 --charge S=0", 120 },
+    { "heisenberg --lattice cylinder:8x4 --charge Sz=0", 160 },
+    { "hubbard --lattice cylinder:6x4 -p U=4 --charge N=24 --charge S=0", 200 },
+} do
+    local common, m = case[1] .. " --max-products 2", case[2]
+    local plan = result(("plan %s --m %d"):format(common, m))
+    local made = result(("dmrg %s --schedule 60:1e-4:1e-3,%d:0:1e-3*2 -o none"):format(common, m))
+    local said, had = plan and plan.plans[1].memory_bytes, made and made.memory_peak_bytes.total
+    ok(said and had and math.abs(said / had - 1) < 0.1, "memory of " .. case[1],
+        ("%s bytes were planned, %s taken"):format(said, had))
+end
+
+-- 5. Refused in one line -------------------------------------------------------------------------
 
 for _, case in ipairs {
     { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --start p1.h5", "holds a state without S" },
