@@ -1,8 +1,10 @@
 /* From record lists to CSR: see assemble.h.
 
-   Every record that adds to y does so with a block of x, times an operator from one side or both: y_rc +=
-   alpha sum_pq A_rp x_pq B_qc. The row of y_rc is then the sum of the outer products of row r of A with
-   column c of B, each at its block of x. An intermediate is followed to the record that made it.
+   Every record that adds to y does so with a block of x, times an operator from one side or both: y_ij +=
+   alpha sum_k A_ik B_kj, where one of A and B is x, or an intermediate that another such product with x made.
+   An element of an intermediate is followed to the row and column that its maker put there, so that a stack
+   of operators, which one record writes below each other and the next reads side by side, is a sum of
+   Kronecker products like any other.
    SPDX-License-Identifier: Apache-2.0 */
 #include "record/assemble.h"
 #include "record/chunk.h"
@@ -10,84 +12,110 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One block of x in one block of y: operator `left` (NULL: the identity) and `right`, as records have
-   them. */
+/* What adds to y, and what made the intermediate that it reads; NULL: it reads x itself. */
 typedef struct term {
-    const kl_rec *left, *right; /* left: its A; right: its B */
-    double alpha;
-    int64_t x, c;               /* corners in x and y */
-    int ldx, ldc, m, n;         /* of the block of y */
-    int p, q;                   /* of the block of x */
+    const kl_rec *add, *make;
 } term;
+
+/* Where op(A) has element (i, k), and op(B) element (k, j). */
+static int64_t place_a(const kl_rec *r, int64_t i, int64_t k)
+{
+    return r->a + (r->ta ? k + i * r->lda : i + k * r->lda);
+}
+static int64_t place_b(const kl_rec *r, int64_t k, int64_t j)
+{
+    return r->b + (r->tb ? j + k * r->ldb : k + j * r->ldb);
+}
+
+/* 1: a product of x and an operator. */
+static int reads_x(const kl_rec *r)
+{
+    return r->kind == KL_REC_GEMM &&
+           ((r->at_a == KL_AT_X && r->at_b >= KL_AT_LEFT) || (r->at_b == KL_AT_X && r->at_a >= KL_AT_LEFT));
+}
+
+/* Who made the intermediate that record i of a group multiplies with an operator; NULL: nobody alone. */
+static const kl_rec *maker_of(const kl_batch *b, const kl_group *g, int64_t i)
+{
+    const kl_rec *const r = &b->rec[i];
+    const int by_a = r->at_a == KL_AT_WORK;
+    if (r->kind != KL_REC_GEMM || (by_a ? r->at_b : r->at_a) < KL_AT_LEFT || (!by_a && r->at_b != KL_AT_WORK))
+        return NULL;
+    const int64_t from = by_a ? r->a : r->b,
+                  last = by_a ? place_a(r, r->m - 1, r->k - 1) : place_b(r, r->k - 1, r->n - 1);
+    const int64_t w = kl_batch_maker(b, g->first, i, from, last + 1 - from);
+    if (w < 0 || !reads_x(&b->rec[w])) return NULL;
+    for (int64_t k = w + 1; k < i; k++) /* something is added to it, or is next to it */
+        if (b->rec[k].at_c == KL_AT_WORK) return NULL;
+    return &b->rec[w];
+}
 
 /* What record i adds to y. 0: it does not add a product with x to y. */
 static int term_of(const kl_batch *b, const kl_group *g, int64_t i, term *t)
 {
     const kl_rec *const r = &b->rec[i];
     if (r->at_c != KL_AT_Y || !r->beta || r->kind == KL_REC_FILL) return 0;
-    *t = (term){.alpha = r->alpha, .c = r->c, .ldc = r->ldc, .m = r->m, .n = r->n};
-    if (r->kind == KL_REC_ADD) {
-        if (r->at_a != KL_AT_X || r->ta) return 0;
-        t->x = r->a, t->ldx = r->lda, t->p = r->m, t->q = r->n;
-        return 1;
-    }
-    if (r->at_b == KL_AT_X && r->at_a >= KL_AT_LEFT && !r->tb) {
-        t->left = r, t->x = r->b, t->ldx = r->ldb, t->p = r->k, t->q = r->n;
-        return 1;
-    }
-    if (r->at_b < KL_AT_LEFT) return 0;
-    t->right = r;
-    if (r->at_a == KL_AT_X && !r->ta) {
-        t->x = r->a, t->ldx = r->lda, t->p = r->m, t->q = r->k;
-        return 1;
-    }
-    if (r->at_a != KL_AT_WORK || r->ta) return 0;
-    const int64_t w = kl_batch_maker(b, g->first, i, r->a, (int64_t)(r->k - 1) * r->lda + r->m);
-    if (w < 0) return 0;
-    const kl_rec *const make = &b->rec[w];
-    for (int64_t k = w + 1; k < i; k++)
-        if (b->rec[k].at_c == KL_AT_WORK)
-            return 0; /* something is added to it, or is next to it in the same intermediate */
-    if (make->kind != KL_REC_GEMM || make->at_a < KL_AT_LEFT || make->at_b != KL_AT_X || make->tb ||
-        r->a != make->c || r->lda != make->m || r->m != make->m || r->k != make->n)
-        return 0;
-    t->left = make, t->alpha *= make->alpha;
-    t->x = make->b, t->ldx = make->ldb, t->p = make->k, t->q = make->n;
-    return 1;
+    *t = (term){.add = r};
+    if (r->kind == KL_REC_ADD) return r->at_a == KL_AT_X;
+    if (reads_x(r)) return 1;
+    t->make = maker_of(b, g, i);
+    return t->make != NULL;
+}
+
+/* Elements of x that an element of the block of y is made of, at most. */
+static double reach_of(const term *t)
+{
+    if (t->add->kind == KL_REC_ADD) return 1;
+    if (!t->make) return t->add->k;
+    return (double)t->make->k * (t->make->at_a == KL_AT_X ? t->make->m : t->make->n);
+}
+
+/* 1: t goes on with what `before` began, along the intermediate that both read. */
+static int goes_on(const term *before, const term *t)
+{
+    return t->make && before->make == t->make && before->add->c == t->add->c && before->add->m == t->add->m &&
+           before->add->n == t->add->n;
 }
 
 double kl_assemble_elements(const kl_batch *b)
 {
     double sum = 0;
-    for (int g = 0; g < b->ngroup; g++)
+    for (int g = 0; g < b->ngroup; g++) {
+        term before = {NULL, NULL};
         for (int64_t i = b->group[g].first; i < b->group[g].last; i++) {
             term t;
             if (b->rec[i].at_c == KL_AT_WORK) continue;
             if (!term_of(b, &b->group[g], i, &t)) return -1;
-            sum += (double)t.m * t.n * (t.left ? t.p : 1) * (t.right ? t.q : 1);
+            if (!goes_on(&before, &t)) sum += (double)t.add->m * t.add->n * reach_of(&t);
+            before = t;
         }
+    }
     return sum;
 }
 
-static double element_a(const kl_rec *r, const double *const base[KL_NAT], int64_t i, int64_t k)
+/* Adds to a row of the matrix `factor` times element (i, j) of a product with x. */
+static void add_product(const kl_rec *r, const double *const base[KL_NAT], int64_t i, int64_t j,
+                        double factor, double *row)
 {
-    return base[r->at_a][r->a + (r->ta ? k + i * r->lda : i + k * r->lda)];
-}
-static double element_b(const kl_rec *r, const double *const base[KL_NAT], int64_t k, int64_t j)
-{
-    return base[r->at_b][r->b + (r->tb ? j + k * r->ldb : k + j * r->ldb)];
+    const double s = factor * r->alpha;
+    for (int64_t k = 0; k < r->k; k++)
+        if (r->at_b == KL_AT_X) row[place_b(r, k, j)] += s * base[r->at_a][place_a(r, i, k)];
+        else row[place_a(r, i, k)] += s * base[r->at_b][place_b(r, k, j)];
 }
 
-/* Adds to a row of the matrix what a term has of element (r, c) of its block. */
-static void add_row(const term *t, const double *const base[KL_NAT], int64_t r, int64_t c, double *row)
+/* Adds to a row of the matrix what a term has of element (i, j) of its block. */
+static void add_row(const term *t, const double *const base[KL_NAT], int64_t i, int64_t j, double *row)
 {
-    for (int64_t q = t->right ? 0 : c; q < (t->right ? t->q : c + 1); q++) {
-        const double s = t->alpha * (t->right ? element_b(t->right, base, q, c) : 1);
-        double *const to = row + t->x + q * t->ldx;
-        if (!t->left) to[r] += s;
-        else
-            for (int64_t p = 0; p < t->p; p++) to[p] += s * element_a(t->left, base, r, p);
-    }
+    const kl_rec *const r = t->add;
+    if (r->kind == KL_REC_ADD) row[place_a(r, i, j)] += r->alpha;
+    else if (!t->make) add_product(r, base, i, j, 1, row);
+    else
+        for (int64_t k = 0; k < r->k; k++) {
+            const int by_a = r->at_a == KL_AT_WORK;
+            const int64_t at = (by_a ? place_a(r, i, k) : place_b(r, k, j)) - t->make->c;
+            const double other = by_a ? base[r->at_b][place_b(r, k, j)] : base[r->at_a][place_a(r, i, k)];
+            add_product(t->make, base, at % t->make->m, at / t->make->m, other * r->alpha, row);
+        }
 }
 
 kl_status kl_assemble(const kl_batch *b, const double *const base[KL_NAT], kl_spmat **out, kl_err *err)
@@ -113,11 +141,12 @@ kl_status kl_assemble(const kl_batch *b, const double *const base[KL_NAT], kl_sp
         for (; done < q->y; done++) off[done + 1] = n;
         for (; done < q->y + q->ny; done++) {
             for (int64_t k = 0; k < nt; k++) {
-                const int64_t at = done - t[k].c,
-                              c = t[k].n > 1 && t[k].ldc > 0 ? at / t[k].ldc
+                const kl_rec *const add = t[k].add;
+                const int64_t at = done - add->c,
+                              c = add->n > 1 && add->ldc > 0 ? at / add->ldc
                                                              : 0 /* of one column ldc means nothing */,
-                              r = at - c * t[k].ldc;
-                if (at >= 0 && r < t[k].m && c < t[k].n) add_row(&t[k], base, r, c, row);
+                              r = at - c * add->ldc;
+                if (at >= 0 && r < add->m && c < add->n) add_row(&t[k], base, r, c, row);
             }
             if (n + b->nx > cap) {
                 cap = 2 * cap > n + b->nx ? 2 * cap : n + b->nx;

@@ -6,7 +6,7 @@
 #include "record/record.h"
 #include "sparse/spmat.h"
 
-/* Elements of the matrix at most: products of a row of A and a column of B, counted once for each
+/* Elements of the matrix at most: of each block of y with each block of x, counted once for each
    intermediate. Negative: a list that is none of y = sum A x B. */
 double kl_assemble_elements(const kl_batch *b);
 /* base[]: where operands lie, on the host. EINPUT: a list of another kind, or a matrix that CSR cannot

@@ -77,6 +77,103 @@ static void make_superblock(kl_batch *b, int64_t room, int ngroup, uint64_t *see
     expect_ok(kl_batch_close(b, &err), err);
 }
 
+/* Two operators stacked below each other on both sides, in the four orders of superblock.c: one product makes
+   L x or x R of both, the next two add up halves of what it reads. */
+static void make_stacks(kl_batch *b, int way)
+{
+    enum {
+        MANY = 2,
+        NL = 3,
+        ML = 4,
+        NR = 5,
+        MR = 2,
+    };
+    kl_err err = {""};
+    const int adjoint = way % 2, left = way < 2, rows = adjoint ? NL : ML, cols = adjoint ? NR : MR,
+              to_rows = adjoint ? ML : NL, to_cols = adjoint ? MR : NR;
+    kl_rec one = {.kind = KL_REC_GEMM, .at_a = KL_AT_X, .at_b = KL_AT_X, .at_c = KL_AT_WORK, .alpha = 0.5},
+           two = {.kind = KL_REC_GEMM,
+                  .beta = 1,
+                  .at_a = KL_AT_WORK,
+                  .at_b = KL_AT_WORK,
+                  .at_c = KL_AT_Y,
+                  .m = to_rows,
+                  .n = to_cols,
+                  .ldc = to_rows,
+                  .k = MANY * (left ? cols : rows),
+                  .alpha = -2};
+    if (left && !adjoint) {
+        one.at_a = KL_AT_LEFT, one.lda = one.m = MANY * NL, one.ldb = one.k = rows, one.n = cols;
+        two.lda = to_rows, two.at_b = KL_AT_RIGHT, two.ldb = NR, two.tb = 1;
+    } else if (left) {
+        one.lda = one.k = rows, one.ta = 1, one.m = cols, one.at_b = KL_AT_LEFT, one.ldb = NL;
+        one.n = MANY * to_rows;
+        two.lda = MANY * cols, two.ta = 1, two.at_b = KL_AT_RIGHT, two.ldb = MANY * NR;
+    } else if (!adjoint) {
+        one.at_a = KL_AT_RIGHT, one.lda = one.m = MANY * NR, one.ldb = one.n = rows, one.tb = 1, one.k = cols;
+        two.at_a = KL_AT_LEFT, two.lda = NL, two.ldb = to_cols, two.tb = 1;
+    } else {
+        one.lda = one.m = rows, one.at_b = KL_AT_RIGHT, one.ldb = NR, one.n = MANY * to_cols, one.k = cols;
+        two.at_a = KL_AT_LEFT, two.lda = MANY * NL, two.ta = 1, two.ldb = MANY * rows;
+    }
+    one.ldc = one.m;
+    expect_ok(kl_batch_open_group(b, 0, (int64_t)to_rows * to_cols, &err), err);
+    expect_ok(kl_batch_reserve(b, 3, &err), err);
+    *kl_batch_push(b) = one;
+    for (int half = 0; half < 2; half++) {
+        kl_rec *const r = kl_batch_push(b);
+        const int from = half * (two.k / 2);
+        *r = two;
+        r->k = half ? two.k - from : two.k / 2;
+        r->a += two.ta ? from : (int64_t)from * two.lda;
+        r->b += two.tb ? (int64_t)from * two.ldb : from;
+    }
+    kl_batch_close_group(b, (int64_t)one.m * one.n);
+    b->zero = 1, b->nx = (int64_t)rows * cols, b->ny = (int64_t)to_rows * to_cols;
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* The matrix of each: the list run on unit vectors. */
+static void test_stacks(void **state)
+{
+    kl_err err = {""};
+    kl_exec *ex = NULL;
+    uint64_t seed = 11;
+    (void)state;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int way = 0; way < 4; way++) {
+        kl_batch b;
+        kl_spmat *m = NULL;
+        kl_test_case("order %d", way);
+        kl_batch_init(&b);
+        make_stacks(&b, way);
+        double *const l = filled(24, &seed), *const r = filled(20, &seed), *const x = filled(b.nx, &seed),
+                      *const y = filled(b.ny, &seed), *const z = filled(b.ny, &seed);
+        const double *const base[KL_NAT] = {[KL_AT_LEFT] = l, [KL_AT_RIGHT] = r};
+        expect_near(kl_assemble_elements(&b), (double)(b.nx * b.ny), 0);
+        expect_ok(kl_assemble(&b, base, &m, &err), err);
+        expect_eq(m->nnz, b.nx * b.ny);
+        kl_spmv *s = NULL;
+        expect_ok(kl_spmv_create(ex, m, KL_SPMV_MANY, &s, &err), err);
+        b.base[KL_AT_LEFT].addr = (uintptr_t)l, b.base[KL_AT_RIGHT].addr = (uintptr_t)r;
+        expect_ok(ex->vt.batch_prepare(ex, &b, &err), err);
+        for (int64_t j = 0; j < b.nx; j++) {
+            for (int64_t k = 0; k < b.nx; k++) x[k] = k == j;
+            expect_ok(ex->vt.batch_apply(ex, &b, (kl_dptr){(uintptr_t)x}, (kl_dptr){(uintptr_t)y}, &err),
+                      err);
+            expect_ok(kl_spmv_apply(s, 1, (kl_dptr){(uintptr_t)x}, b.nx, (kl_dptr){(uintptr_t)z}, b.ny, &err),
+                      err);
+            for (int64_t k = 0; k < b.ny; k++) expect_near(z[k], y[k], 1e-14);
+        }
+        ex->vt.batch_release(ex, &b);
+        kl_spmv_destroy(&s);
+        kl_spmat_destroy(&m);
+        kl_test_free(l), kl_test_free(r), kl_test_free(x), kl_test_free(y), kl_test_free(z);
+        kl_batch_clear(&b);
+    }
+    kl_exec_close(&ex);
+}
+
 /* Lists written and read again, and assembled: the same records, the same product; what is no such file is
    refused with its line. */
 static void test_saved(void **state)
@@ -234,6 +331,7 @@ static void test_hybrid(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_saved), cmocka_unit_test(test_hybrid)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_saved), cmocka_unit_test(test_stacks),
+                                       cmocka_unit_test(test_hybrid)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
