@@ -81,6 +81,8 @@ kl_status kl_series_name(const char *pattern, const char *label, char out[1024],
         const char *const end = *p == '{' ? strchr(p, '}') : NULL;
         const char *value = p;
         n = 1;
+        if (*p == '{' && end == NULL)
+            return kl_fail(err, KL_EINPUT, "--output %.200s: a '{' has no '}' behind it", pattern);
         if (end != NULL) {
             value = label_value(label, p + 1, (size_t)(end - p - 1), &n);
             if (value == NULL)

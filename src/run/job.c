@@ -611,6 +611,9 @@ static kl_status read_file(job *j)
     kl_err why;
     snprintf(chunk, sizeof(chunk), "@%s", j->path);
     KL_TRY(kl_infile_read(j->path, MAX_FILE, &text, &length, j->err));
+    if (strncmp(text, "kronlat result", strlen("kronlat result")) == 0)
+        KL_TRY(kl_fail(j->err, KL_EINPUT, "%s: holds a result; `kronlat show %.300s' reads it", j->path,
+                       j->path));
     KL_TRY(kl_luabox_create(&(kl_luabox_limits){.path = j->path, .seconds = 5.0}, &box, j->err));
     lua_State *const L = kl_luabox_state(box);
     lua_pushcfunction(L, run_file);

@@ -549,12 +549,14 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     const char *const help = kl_command_table[command].name;
     const kl_option_row *const known = kl_option_find(name, strlen(name), KL_ALL_COMMANDS);
     if (known != NULL && known->group != KL_GROUP_HELP) {
-        const char *const there = kl_command_table[owner(command, known->name)].name;
+        const kl_command other = owner(command, known->name);
+        const char *const there = kl_command_table[other].name;
+        const int model = command == KL_CMD_DMRG_MOLECULE && other == KL_CMD_DMRG;
         /* What other methods of a plan take is listed by the one help of all. */
         const int length = (int)strcspn(help, "-F") - (strpbrk(help, "-F") != NULL);
         return kl_fail(err, KL_EINPUT,
-                       "%s: %s%s belongs to `kronlat %s'; `kronlat %.*s --help' lists what is allowed here",
-                       where, dashes, known->name, there, length, help);
+                       "%s: %s%s belongs to `kronlat %s%s'; `kronlat %.*s --help' lists what is allowed here",
+                       where, dashes, known->name, there, model ? " MODEL" : "", length, help);
     }
     if (names_a_number(name) && kl_option_find("parameter", strlen("parameter"), taken) != NULL)
         return kl_fail(err, KL_EINPUT,

@@ -6,11 +6,13 @@
 #endif
 #include "run/outputs.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     MOST_IRREP = 8,
@@ -101,6 +103,10 @@ kl_status kl_outputs_check(const kl_options *o, const char *job, kl_err *err)
     output list[MOST_OUTPUT];
     int n = 0;
     if (o->plan) return KL_OK; /* writes nothing */
+    /* not when a sweep comes to need it */
+    if (o->scratch != NULL && access(o->scratch, W_OK | X_OK) != 0)
+        KL_TRY(kl_fail(err, KL_EINPUT, "--scratch %.300s: no file can be made there: %s", o->scratch,
+                       strerror(errno)));
     if (o->resume != NULL) add(list, &n, "--resume", o->resume, 1, 1);
     else if (o->output != NULL && strcmp(o->output, "none") != 0 && o->sweep_parameter == NULL)
         add(list, &n, "--output", o->output, 1, 1);

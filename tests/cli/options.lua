@@ -43,6 +43,9 @@ for _, case in ipairs {
     { "ed heisenberg --sites 8 --charge Sz=0 --basis 32767", "from 3 to 32766" },
     { "ed hubbard --lattice ladder:7x2 --charge N_up=7 --charge N_dn=7 --solver davidson --basis 30000",
         "this machine has" },
+    { "dmrg " .. molecule .. " --lattice ring:6", "--lattice belongs to `kronlat dmrg MODEL'" },
+    { "dmrg heisenberg --sites 6 --charge Sz=0 --host-memory 1GB --scratch nowhere", "--scratch nowhere:" },
+    { "dmrg heisenberg --sites 6 --charge Sz=0 --sweep-parameter J=1:2:1 -o 'x{J}{J'", "a '{' has no '}'" },
     { "ed " .. molecule, "begins with &FCI" }, { "models " .. molecule, "begins with &FCI" },
 } do kit.refused(case[1], case[2]) end
 
@@ -51,5 +54,8 @@ kit.spill(kit.at "job.lua", "return { model = 'heisenberg', sites = 8 }\n")
 kit.spill(kit.at "model.lua", "-- H = sum_<ij> S_i.S_j\nsite(spin(1))\nbond('nn', S_dot_S(i,j))\n")
 kit.refused("dmrg job.lua --sites 8", "a file that returns options is a job, for kronlat run")
 kit.refused("run model.lua", "this looks like a model: kronlat dmrg model.lua")
+kit.spill(kit.at "result.h5", "kronlat result 2 (HDF5 from byte 512 on)\n")
+kit.refused("run result.h5", "holds a result; `kronlat show result.h5'")
+kit.refused("dmrg heisenberg --lattice result.h5 --charge Sz=0", "result.h5")
 
 kit.finish()
