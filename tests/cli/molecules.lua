@@ -159,6 +159,13 @@ for _, s in ipairs { { "20,30,30", nil }, { "20:1e-3,30:1e-4,30,30", true } } do
     ok(not bar or math.abs(doc.energy + 76.11995518792072) <= doc.error_estimate, "and it holds", doc)
 end
 
+-- few states in an arbitrary order: what guards took from the state is found again
+_, doc = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --m 24 --order 4,9,1,7,3,10,2,6,8,5 -o none"
+                    .. T)
+ok(doc and near(doc.energy, -147.744035433628, 1e-5) and doc.error_estimate < 1e-2
+   and math.abs(doc.energy + 147.744035433628) <= doc.error_estimate, "never stuck at small m",
+   doc and doc.energy)
+
 -- a killed run goes on
 shell("($K dmrg h2o-631g-fc.fcidump --m 80 --checkpoint-every 0 -o k.h5" .. T .. " >/dev/null 2>&1 & p=$!; "
       .. "for i in $(seq 200); do [ -s k.h5 ] && break; sleep 0.05; done; sleep 0.3; kill -9 $p; wait $p)")

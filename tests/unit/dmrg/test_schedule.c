@@ -398,6 +398,48 @@ static void test_many_sectors(void **state)
             }
 }
 
+/* The next row of what the schedule asks for. */
+static kl_dmrg_row *follow(scene *s, double energy, double discarded)
+{
+    const kl_stage next = kl_schedule_stage(&s->plan, &s->res);
+    kl_dmrg_row *const row = add(s, next.m, next.held, energy, discarded, NAN, NAN);
+    row->noise = next.noise;
+    return row;
+}
+
+/* Guards took states from many small sectors: where m cannot grow, noise opens these when guards are let go;
+   and once more where a state leaves room and nothing says that it holds all. */
+static void test_lost_sectors(void **state)
+{
+    scene s;
+    kl_dmrg_stop stop;
+    (void)state;
+    for (int many = 0; many < 2; many++)
+        for (int cap = 0; cap < 2; cap++) {
+            open_with(&s, 0.4, 0.5);
+            s.opts.many_sectors = many;
+            s.opts.m_max = cap ? 56 : 0;
+            expect_eq(kl_schedule_stage(&s.plan, &s.res).held, 1);
+            const kl_dmrg_row *row = follow(&s, -9.9999, 1e-7);
+            expect_near(row->noise, many && cap ? 1e-4 : 0, 0);
+            if (many && cap) expect_eq(row->m, 56);
+            row = follow(&s, -9.99991, 1e-7);
+            expect_near(row->noise, many && cap ? 1e-5 : 0, 0);
+            row = follow(&s, -9.99991, 1e-7);
+            expect_near(row->noise, 0, 0);
+            follow(&s, -9.99991, 1e-7);
+            follow(&s, -9.99991, 0)->m_reached = 40;
+            s.res.row[s.res.nrow - 1].noise = 0;
+            expect_eq(kl_schedule_outlook(&s.plan, &s.res).bar < INFINITY, 1);
+            if (!(many && cap)) continue;
+            s.row[4].m_reached = s.row[5].m_reached = 30; /* what noise kept were fewer */
+            expect_true(!(kl_schedule_outlook(&s.plan, &s.res).bar < INFINITY));
+            expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 0);
+            expect_near(follow(&s, -9.99991, 1e-7)->noise, 1e-5, 0);
+            expect_near(follow(&s, -9.99991, 1e-7)->noise, 0, 0);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,7 +449,7 @@ int main(void)
         cmocka_unit_test(test_whole_bar),      cmocka_unit_test(test_lines),
         cmocka_unit_test(test_probe),          cmocka_unit_test(test_whole),
         cmocka_unit_test(test_whole_state),    cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_many_sectors),
+        cmocka_unit_test(test_many_sectors),   cmocka_unit_test(test_lost_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
