@@ -107,8 +107,7 @@ static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int fr
         int64_t iso = 0;
         for (int k = 0; k < kept.nsec; k++)
             iso += (int64_t)kept.dim[k] * en->basis.dim[kl_basis_find(&en->basis, kept.q[k])];
-        /* the isometry lies on the host and on the executor */
-        s->bytes[cut + step] = 8 * (s->block[cut + step]->ndata + 2 * iso);
+        s->bytes[cut + step] = 8 * (s->block[cut + step]->ndata + iso);
         s->iso[cut + step] = iso;
         kl_basis_clear(&kept);
         kl_enlarged_destroy(&en);
@@ -171,6 +170,8 @@ typedef struct middle {
     int64_t nparts; /* of LR: doubles of the packs that were multiplied out, and stay as long */
     double list_seconds; /* that listing the operators that grow took */
     int64_t two; /* numbers of the wavefunction of two sites then, which is there before and after */
+    int64_t centre; /* doubles of the packs of the bond that has most of them */
+    int64_t base_bytes; /* of terms, and of the operators' growth, whatever m is */
 } middle;
 
 static void clear_middle(middle *c, int n)
@@ -212,6 +213,67 @@ out:
     return st;
 }
 
+/* Doubles of the packs of bond c: of the parts, and of operators multiplied out, which stay as long. */
+static kl_status bond_doubles(const middle *mid, int c, int lr, int64_t *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_enlarged *e = NULL;
+    kl_bigop *g = NULL;
+    *out = 0;
+    for (int i = 0; i < 2; i++) {
+        const kl_block *const b = i ? mid->s[1].block[c + 2] : mid->s[0].block[c];
+        int64_t dense = 0;
+        KL_TRY(kl_engine_enlarge(mid->e, i ? KL_RIGHT : KL_LEFT, c + i, &b->basis, &e, err));
+        KL_TRY(kl_bigop_create(b, e, c + i, &g, err));
+        if (lr) KL_TRY(kl_bigop_dense_doubles(g, &dense, err));
+        *out += g->npack + dense;
+        kl_bigop_destroy(&g);
+        kl_enlarged_destroy(&e);
+    }
+out:
+    kl_bigop_destroy(&g);
+    kl_enlarged_destroy(&e);
+    return st;
+}
+
+/* The bond whose operators are most, by their number and the states on both sides: in molecules seldom the
+   middle one, to which all others are compared. */
+static int widest_bond(const middle *mid, int n)
+{
+    const double clearly = 1.02;
+    int best = n / 2 - 1;
+    double most = 0;
+    for (int k = -1; k + 2 <= n; k++) {
+        const int c = k < 0 ? n / 2 - 1 : k;
+        const double left = (double)mid->s[0].block[c]->basis.total,
+                     right = (double)mid->s[1].block[c + 2]->basis.total,
+                     work = (left * left + right * right) * mid->e->mpo->nop[c + 1];
+        if (k >= 0 && !(work > clearly * most)) continue;
+        most = work;
+        best = c;
+    }
+    return best;
+}
+
+/* What a block that grows from g takes on its way: products of its operators with the kept states. A device
+   has all of them at a time. */
+static int64_t growth_doubles(const kl_bigop *g, const kl_basis *kept)
+{
+    const kl_basis *const all = &g->enlarged->basis;
+    int64_t sum = 0;
+    for (int c = 0; c < all->nsec; c++) {
+        const int k = kl_basis_find(kept, all->q[c]);
+        for (int op = 0; k >= 0 && op < g->nop; op++) {
+            const int64_t at = (int64_t)op * all->nsec + c;
+            int rows = 0;
+            for (int64_t i = g->first[at]; i < g->first[at + 1]; i++)
+                if (g->part[i].off >= 0 && g->part[i].nrow > rows) rows = g->part[i].nrow;
+            sum += (int64_t)rows * kept->dim[k];
+        }
+    }
+    return sum;
+}
+
 /* dry: an executor that gives no memory and runs nothing. */
 static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, const kl_dmrg_opts *o,
                              kl_dmrg_plan *plan, middle *mid, kl_err *err)
@@ -225,7 +287,10 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
                                .max_basis = o->max_basis,
                                .seed = o->seed,
                                .full = o->full};
+    const int64_t before = kl_mem_live_total();
     KL_TRY(kl_engine_create(terms, ex, &eo, &mid->e, err));
+    mid->base_bytes = kl_mem_live_total() - before + terms->term_room * (int64_t)sizeof *terms->term +
+                      terms->op_room * (int64_t)sizeof *terms->op;
     for (int i = 0; i < 2; i++) {
         side_plan *const s = &mid->s[i];
         KL_TRY(kl_alloc(&s->block, n + 1, KL_MEM_MISC, err));
@@ -256,6 +321,10 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     KL_TRY(kl_superblock_records(mid->l, mid->r, &mid->lay, &mid->batch, err));
     plan->centre_doubles =
         left->ndata + (one ? mid->absorbed->ndata : right->ndata) + mid->l->npack + mid->r->npack;
+    const int widest = one ? c : widest_bond(mid, n);
+    if (widest != c) KL_TRY(bond_doubles(mid, widest, lr && !plan->lr_too_large, &mid->centre, err));
+    const int64_t here = mid->l->npack + mid->r->npack + mid->nparts;
+    if (here > mid->centre) mid->centre = here;
 out:
     return st;
 }
@@ -403,10 +472,19 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
         density += 24 * (int64_t)row->dim[i] * row->dim[i];
         if (row->dim[i] > plan->matrix_max) plan->matrix_max = row->dim[i];
     }
-    const int64_t packs = blocks + 8 * (mid->l->npack + mid->r->npack + mid->nparts),
+    const int64_t packs = mid->base_bytes + blocks + 8 * mid->centre,
                   parts = (mid->l->npart + mid->r->npart) * (int64_t)sizeof(kl_part);
-    plan->memory_bytes = packs + parts + density + vectors + mid->batch.nrec * (int64_t)sizeof(kl_rec) +
-                         8 * mid->batch.nwork * ex->nthread;
+    /* intermediates: of H x those of each thread; a device has those of all outputs at a time, and of growth
+       after it */
+    int64_t solve = vectors + 8 * mid->batch.nwork * ex->nthread;
+    if (ex->space == KL_SPACE_DEVICE) {
+        const int64_t growth = 8 * growth_doubles(mid->l, &mid->s[0].block[c + 1]->basis);
+        solve = vectors;
+        for (int i = 0; i < mid->batch.ngroup; i++) solve += 8 * mid->batch.group[i].nwork;
+        if (growth > solve) solve = growth;
+    }
+    plan->memory_bytes = packs + parts + density + solve + mid->batch.nrec * (int64_t)sizeof(kl_rec);
+    if (ex->space == KL_SPACE_DEVICE) plan->memory_bytes += plan->memory_bytes / 8; /* pools round up */
     /* before the products, while sums are listed */
     const int64_t listing =
         packs + parts + (mid->l->list_bytes > mid->r->list_bytes ? mid->l->list_bytes : mid->r->list_bytes);
