@@ -230,3 +230,10 @@ int kl_par_cpus(void)
     if (f != NULL) fclose(f);
     return n > 0 ? n : 1;
 }
+
+int kl_par_threads(int cores)
+{
+    const char *const asked = getenv("OMP_NUM_THREADS"); /* 4, or 4,2 of nested regions */
+    const long n = asked != NULL ? strtol(asked, NULL, 10) : 0;
+    return n > 0 && n < cores ? (int)n : cores;
+}

@@ -18,5 +18,7 @@ void kl_par_split(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
 
 int kl_par_is_inside(void); /* 1: a task runs on this thread */
 int kl_par_cpus(void); /* processors that are ours: affinity, and the quota of cgroups */
+/* Threads where nobody says how many: as many as cores, fewer where OMP_NUM_THREADS is smaller. */
+int kl_par_threads(int cores);
 
 #endif

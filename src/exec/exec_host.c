@@ -402,12 +402,13 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
     kl_status st = KL_OK;
     *out = NULL;
     if (nthread < 0)
-        return kl_fail(err, KL_EINPUT, "%d threads; 0 (what OpenMP says) or more are allowed", nthread);
+        return kl_fail(err, KL_EINPUT,
+                       "%d threads; 0 (as many as cores, or OMP_NUM_THREADS) or more are allowed", nthread);
     kl_blas_init();
     KL_TRY(kl_alloc(out, 1, KL_MEM_MISC, err));
     (*out)->name = "host";
     (*out)->space = KL_SPACE_HOST;
-    (*out)->nthread = nthread > 0 ? nthread : kl_par_cpus();
+    (*out)->nthread = nthread > 0 ? nthread : kl_par_threads(kl_par_cpus());
     snprintf((*out)->where, sizeof(*out)->where, "%d thread%s of this machine", (*out)->nthread,
              (*out)->nthread == 1 ? "" : "s");
     (*out)->baselines = &host_baselines;

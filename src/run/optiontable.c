@@ -313,7 +313,7 @@ const kl_option_row kl_option_table[] = {
 
     NUMBER("threads", 0, "N", MACHINE,
            EXECS | B(PLAN_ED) | B(BENCH_COMPARE) | B(BENCH_REPLAY) | B(TUNE), threads, INT, 1, 4096,
-           "threads (as many as cores)"),
+           "threads (as many as cores, or OMP_NUM_THREADS where that is less)"),
     CHOICE("exec", "WHERE", MACHINE, EXECS & ~B(PLAN_ED), exec, "auto|host|offload|cuda",
            "where it runs (auto)"),
     CHOICE("exec", "WHERE", MACHINE, TALL, exec, "host|cuda|offload",
@@ -375,7 +375,8 @@ const kl_option_row kl_option_table[] = {
          "draw the work by pairs of patches, and how it is distributed, by gnuplot: .svg, .png or .pdf"),
     TEXT("plot", 0, "FILE", OUTPUT, B(GROWTH), bench.plot, FILE,
          "draw sizes, times and rates by iteration, and time by parts, by gnuplot: .svg, .png or .pdf"),
-    TEXT("csv", 0, "FILE", OUTPUT, B(PLOT), csv, FILE, "write the numbers that are drawn, one a line"),
+    TEXT("csv", 0, "FILE", OUTPUT, B(PLOT), csv, FILE,
+         "write the numbers that are drawn, one a line; - is stdout"),
     TEXT("csv", 0, "FILE", OUTPUT, B(DMRG) | B(ED), csv, FILE,
          "write the table of a sweep or scan, a line a run, as far as it has come"),
     CHOICE("theme", "NAME", OUTPUT, B(PLOT), theme, "light|dark", "colours of the paper (light)"),
@@ -494,13 +495,16 @@ static kl_command owner(kl_command command, const char *name)
 /* What other programs call an option of ours; NULL: nothing that this command takes. */
 static const char *elsewhere(const char *name, kl_command_set taken)
 {
+    /* clang-format off */
     static const char *const words[][2] = {
         {"bond-dimension", "m"},
+        {"bond-dim", "m"},
         {"bonddim", "m"},
         {"maxdim", "m"},
         {"max-dim", "m"},
         {"chi", "m"},
         {"chi-max", "m"},
+        {"L", "sites"},
         {"length", "sites"},
         {"nsites", "sites"},
         {"size", "sites"},
@@ -520,6 +524,7 @@ static const char *elsewhere(const char *name, kl_command_set taken)
         {"sector", "charge"},
         {"symmetry", "charge"},
     };
+    /* clang-format on */
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         const char *const ours = words[i][1];
         if (strcmp(name, words[i][0]) == 0 && kl_option_find(ours, strlen(ours), taken) != NULL) return ours;
@@ -558,18 +563,19 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
                        "%s: %s%s belongs to `kronlat %s%s'; `kronlat %.*s --help' lists what is allowed here",
                        where, dashes, known->name, there, model ? " MODEL" : "", length, help);
     }
-    if (names_a_number(name) && kl_option_find("parameter", strlen("parameter"), taken) != NULL)
+    const char *const other = elsewhere(name, taken);
+    if (other == NULL && names_a_number(name) &&
+        kl_option_find("parameter", strlen("parameter"), taken) != NULL)
         return kl_fail(err, KL_EINPUT,
                        in_job ? "%s: unknown option %s%s; parameters stand in parameter = { NAME = VALUE }, "
                                 "charges in charge = { NAME = VALUE }"
                               : "%s: unknown option %s%s; a parameter is given by --parameter NAME=VALUE, a "
                                 "charge by --charge NAME=VALUE; `kronlat models MODEL' lists both",
                        where, dashes, name);
-    const char *const other = elsewhere(name, taken);
     const char *const near = other != NULL ? other : kl_closest(name, list);
     if (near != NULL)
         return kl_fail(err, KL_EINPUT, "%s: unknown option %s%s; did you mean %s%s?", where, dashes, name,
-                       dashes, near);
+                       in_job ? "" : "--", near);
     return kl_fail(err, KL_EINPUT, "%s: unknown option %s%s; `kronlat %s --help' lists them", where, dashes,
                    name, help);
 }

@@ -26,7 +26,7 @@ int kl_task_threads(const kl_options *o)
     const kl_comm *const c = kl_comm_world();
     const int cpus = kl_par_cpus(), sharing = c != NULL ? c->sharing : 1;
     if (o->threads > 0) return (int)o->threads;
-    return cpus > sharing ? cpus / sharing : 1;
+    return kl_par_threads(cpus > sharing ? cpus / sharing : 1);
 }
 
 /* All ranks work on one problem, so all have read the same. Exact diagonalization spreads its vectors; DMRG

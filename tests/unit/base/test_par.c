@@ -165,6 +165,25 @@ static void test_busy_machine(void **state)
     expect_true(two < 2.0 * one); /* 1.3 is the aim; other tests run at the same time */
 }
 
+static void test_threads_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *asked;
+        int threads; /* of 8 cores */
+    } row[] = {{"3", 3}, {"1", 1}, {"16", 8}, {"4,2", 4}, {"0", 8}, {"-2", 8}, {"", 8}, {"many", 8}};
+    const char *const before = getenv("OMP_NUM_THREADS");
+    char *const kept = before != NULL ? strdup(before) : NULL;
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        setenv("OMP_NUM_THREADS", row[k].asked, 1);
+        assert_int_equal(kl_par_threads(8), row[k].threads);
+    }
+    unsetenv("OMP_NUM_THREADS");
+    assert_int_equal(kl_par_threads(8), 8);
+    if (kept != NULL) setenv("OMP_NUM_THREADS", kept, 1);
+    free(kept);
+}
+
 typedef struct pair {
     int key, nth;
 } pair;
@@ -205,7 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_task),   cmocka_unit_test(test_within_and_beside),
         cmocka_unit_test(test_sort),         cmocka_unit_test(test_fork),
-        cmocka_unit_test(test_busy_machine),
+        cmocka_unit_test(test_busy_machine), cmocka_unit_test(test_threads_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
