@@ -32,6 +32,12 @@ not_possible.i_unit, not_possible.Peierls = not_possible.im, not_possible.phase
 not_possible.dm, not_possible.Flux, not_possible.Twist = not_possible.DM, not_possible.flux,
     not_possible.twist
 
+-- Names that a model may give, and what to write where it has not.
+local written_otherwise = {
+    math = "functions stand by themselves: cos(x), not math.cos(x)",
+    S = "S_i.S_j is S_dot_S(i,j), one component Sz(i); a spin to be chosen by -p S=1 needs structural { S = 1/2 }",
+}
+
 local function strip_comments(text)
     return (string.gsub(text, "%-%-[^\n]*", function(c) return string.rep(" ", #c) end))
 end
@@ -532,6 +538,8 @@ local function make_environment(model)
             if op then return hand_out(op) end
             if model.globals[name] ~= nil then return model.globals[name] end
             if not_possible[name] then refuse("%s", not_possible[name]) end
+            if written_otherwise[name] then
+                refuse("unknown name '%s'; %s", name, written_otherwise[name]) end
             local near = util.closest(name, candidates())
             refuse("unknown name '%s'%s", string.sub(name, 1, 60),
                 near and string.format("; did you mean '%s'?", near)
@@ -566,6 +574,10 @@ local function from_lua(message)
     end
     text = string.gsub(text, "%s+", " ")
     if string.find(text, "stack overflow", 1, true) then text = "endless recursion" end
+    if string.find(text, "^bad 'for' ") then
+        text = text .. "; the number of sites and parameters are known when a run begins, not here: "
+            .. "onsite, bond, pairs and run are sums over sites by themselves"
+    end
     return tonumber(line) or 1, text
 end
 

@@ -102,7 +102,8 @@ kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *t
     const kl_charge *const ch = &m->charge[c];
     double x;
     if (!kl_parse_double(text, &x))
-        return kl_fail(err, KL_EINPUT, "charge %s=%s is not a number", name, text);
+        return kl_fail(err, KL_EINPUT, "charge %s=%s is not a number%s", name, text,
+                       strchr(text, '=') != NULL ? "; each charge is given by itself" : "");
     const double stored = x * ch->unit_den / ch->unit_num;
     const double near = (double)(int)(stored + (stored < 0 ? -0.5 : 0.5));
     if (!(stored > -32000 && stored < 32000) || stored - near > 1e-9 || near - stored > 1e-9)

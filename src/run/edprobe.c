@@ -48,8 +48,8 @@ static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err
                        "--spectral '%.100s': the text is too long; an operator may have %d characters", text,
                        (int)sizeof(word) - 1));
     if (!at || at == text)
-        KL_TRY(
-            kl_fail(err, KL_EINPUT, "--spectral: '%.100s' is not OPERATOR@SITE or OPERATOR@q=MX,MY", text));
+        KL_TRY(kl_fail(err, KL_EINPUT,
+                       "--spectral: '%.100s' is not OPERATOR@SITE, OPERATOR@q=M or OPERATOR@q=MX,MY", text));
     snprintf(word, sizeof(word), "%.*s", (int)(at - text), text);
     KL_TRY(kl_siteop_create(t->model, word, &p->op, err));
     KL_TRY(kl_ed_spectral_shift(p->op, &shift, &odd, err));
@@ -66,19 +66,21 @@ static kl_status probe_read(const kl_task *t, const char *text, probe *p, kl_err
         p->coef[0][lat->position[i]] = 1.0;
         return st;
     }
+    const int length[2] = {lat->kind == KL_LATTICE_GRID ? lat->lx : lat->nsite,
+                           lat->kind == KL_LATTICE_GRID ? lat->ly : 1};
     const size_t first = strcspn(at + 3, ",");
-    char mx[24];
+    char mx[24], half[40];
+    snprintf(half, sizeof(half), ", so that @q=%d is pi", length[0] / 2);
     snprintf(mx, sizeof(mx), "%.*s", (int)(first < sizeof(mx) ? first : sizeof(mx) - 1), at + 3);
     if (first >= sizeof(mx) || !kl_parse_int(mx, &m[0]) || llabs(m[0]) > INT32_MAX ||
         (at[3 + first] == ',' && (!kl_parse_int(at + 4 + first, &m[1]) || llabs(m[1]) > INT32_MAX)))
         KL_TRY(kl_fail(err, KL_EINPUT,
-                       "--spectral %.100s: '%.60s' is no momentum; allowed: @q=M, @q=MX,MY, whole numbers",
-                       text, at));
+                       "--spectral %.100s: '%.60s' is no momentum; allowed: @q=M, @q=MX,MY, whole numbers: "
+                       "q is 2 pi M / %d%s",
+                       text, at, length[0], length[0] % 2 == 0 ? half : ""));
     const int periodic[2] = {lat->kind == KL_LATTICE_RING ||
                                  (lat->kind == KL_LATTICE_GRID && lat->periodic_x),
                              lat->kind == KL_LATTICE_GRID && lat->periodic_y};
-    const int length[2] = {lat->kind == KL_LATTICE_GRID ? lat->lx : lat->nsite,
-                           lat->kind == KL_LATTICE_GRID ? lat->ly : 1};
     for (int k = 0; k < 2; k++)
         if (m[k] != 0 && !periodic[k])
             KL_TRY(kl_fail(err, KL_EINPUT,

@@ -187,6 +187,20 @@ static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to,
     return st == KL_OK ? st : kl_fail(err, st, "--measure '%.200s': %.700s", text, why.text);
 }
 
+/* A name by itself may be meant as an operator or as a measurement: a refusal tells both. */
+static kl_status add_local(const char *text, const kl_model *model, kl_siteop **to, const char *name,
+                           kl_err *err)
+{
+    kl_err why;
+    char both[500];
+    const kl_status st = kl_siteop_create(model, name, to, &why);
+    const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    if (st == KL_OK) return st;
+    if (name[n] != '\0') return kl_fail(err, st, "--measure '%.200s': %.700s", text, why.text);
+    snprintf(both, sizeof both, "there is no such measurement, and %.450s", why.text);
+    return refuse(text, both, err);
+}
+
 static kl_status add_between(kl_request *q, const char *text, const kl_model *model, const char *arg,
                              kl_err *err)
 {
@@ -480,7 +494,8 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
         if (kind == KL_REQUEST_PRODUCT) KL_TRY(read_site(text, arg, lat, q, narg, err));
         if (kind == KL_REQUEST_STRING && narg == 1) KL_TRY(add_between(q, text, model, arg, err));
         else {
-            KL_TRY(add_op(text, model, &q->op[q->nop], arg, err));
+            KL_TRY((kind == KL_REQUEST_LOCAL && strcmp(arg, text) == 0 ? add_local : add_op)(
+                text, model, &q->op[q->nop], arg, err));
             q->nop++;
         }
         narg++;
