@@ -63,6 +63,8 @@ def _curves(ax: Axes, panel: dict[str, Any]) -> None:
     for name, axis in (("log_x", ax.xaxis), ("log_y", ax.yaxis)):
         if panel[name]:
             _logarithmic(ax, axis)
+    if not panel["log_x"] and panel["x"] in ("sweep", "site", "state", "level", "sites before the cut"):
+        ax.xaxis.get_major_locator().set_params(integer=True)  # nothing is half a sweep
     named = sum(bool(series["name"]) for series in panel["series"])
     if named > 4:
         ax.legend(fontsize="xx-small", frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))

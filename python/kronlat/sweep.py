@@ -39,6 +39,10 @@ class Sweep(Sequence[Result]):
         self.points = points
         self.results = results
 
+    def __repr__(self) -> str:
+        over = ", ".join(f"{name} = {values!r}" for name, values in self.over.items())
+        return f"<sweep over {over}: {len(self)} results>"
+
     def __getitem__(self, k: Any) -> Any:
         return self.results[k]
 

@@ -283,7 +283,8 @@ static void write_script(FILE *to, const void *self, const char *terminal)
     kl_plot_sheet(to, terminal, WIDE * columns, HIGH * rows + 50, g->look.dark);
     put_ink(to, g->look.dark);
     fprintf(to,
-            "set cbtics textcolor rgb '%s'\nset title textcolor rgb '%s' font ',11'\nset xlabel textcolor "
+            "set cbtics font ',9' textcolor rgb '%s'\nset title textcolor rgb '%s' font "
+            "',11'\nset xlabel textcolor "
             "rgb '%s' font ',10'\n"
             "set ylabel textcolor rgb '%s' font ',10'\nset key textcolor rgb '%s'\n"
             "set multiplot layout %d,%d title ",
@@ -292,6 +293,7 @@ static void write_script(FILE *to, const void *self, const char *terminal)
     fprintf(to, " textcolor rgb '%s' font ',10'\n", ink);
     for (int k = 0; k < f->npanel; k++) {
         const kl_panel *const p = &f->panel[k];
+        fprintf(to, "set tics font ',9'\n"); /* a map of a lattice has unset them */
         label(to, "title", p->title);
         label(to, "ylabel", p->y);
         /* the note stands below the axis, where no curve is */

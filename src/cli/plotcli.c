@@ -22,9 +22,14 @@ static void name_picture(const kl_options *o, char *path, size_t size)
     else snprintf(path, size, "%.*s.svg", (int)(length - (size_t)cut), o->file);
 }
 
+/* "-" is stdout. */
 static kl_status write_csv(const kl_figure *f, const char *path, kl_err *err)
 {
     kl_status st = KL_OK;
+    if (strcmp(path, "-") == 0) {
+        kl_figure_csv(f, stdout);
+        return KL_OK;
+    }
     kl_atomic_file to = {.fd = -1};
     FILE *file = NULL;
     KL_TRY(kl_atomic_open(path, &to, err));
@@ -70,6 +75,7 @@ static kl_status of_results(const kl_options *o, const char *path, kl_err *err)
         kl_figure_json(&f, stdout);
         goto out;
     }
+    if (o->csv != NULL && strcmp(o->csv, "-") == 0) goto out; /* the numbers alone */
     for (int k = 0; k < f.nleft; k++) printf("left out: %s\n", f.left[k]);
     printf("%s\n", drawn ? path : o->csv);
 out:

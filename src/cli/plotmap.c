@@ -56,6 +56,20 @@ static void put_bond(FILE *to, const kl_geometry *g, int64_t b, const double (*x
     fprintf(to, "%.6g %.6g %.6g %.6g %d\n", xy[j][0], xy[j][1], -0.4 * vector[0], -0.4 * vector[1], colour);
 }
 
+/* What the colours are, below the picture. */
+static void put_legend(FILE *to, const kl_geometry *g, int has_nn, int has_path)
+{
+    static const char *const name[] = {"x blue", "y green", "z brown", "others grey"};
+    static const int colour[] = {0x1f6fb4, 0x2a9d5c, 0xb0521f, 0x8a8a8a};
+    int there[4] = {0}, n = 0;
+    for (int64_t b = 0; b < g->nbond; b++)
+        for (int k = 0; k < 4; k++) there[k] |= is_shown(g, b, has_nn) && colour_of(g, b) == colour[k];
+    fprintf(to, "set xlabel 'bonds: ");
+    for (int k = 0; k < 4; k++)
+        if (there[k]) fprintf(to, "%s%s", n++ > 0 ? ", " : "", name[k]);
+    fprintf(to, "%s' font ',11'\n", has_path ? "; yellow: the order of DMRG" : "");
+}
+
 void kl_plotmap_lattice(FILE *to, const char *title, const kl_geometry *g, int nsite, const double (*xy)[2],
                         const int *order)
 {
@@ -76,7 +90,9 @@ void kl_plotmap_lattice(FILE *to, const char *title, const kl_geometry *g, int n
         const double *const a = xy[order[p]], *const z = xy[order[p + 1]];
         fprintf(to, "%.6g %.6g %.6g %.6g\n", a[0], a[1], z[0] - a[0], z[1] - a[1]);
     }
-    fprintf(to, "EOD\nset title ");
+    fprintf(to, "EOD\n");
+    if (shown > 0) put_legend(to, g, has_nn, nsite > 1);
+    fprintf(to, "set title ");
     kl_plot_quote(to, title);
     /* Points and numbers shrink with the spacing that is left to them. */
     const double room = fmax((high[0] - low[0] + 2 * EDGE) / 900, (high[1] - low[1] + 2 * EDGE) / 900);

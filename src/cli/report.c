@@ -289,9 +289,13 @@ void kl_report_measured(FILE *to, const kl_measured *m, int nsite)
                     i % PER_LINE == PER_LINE - 1 || i == shown - 1 ? "\n" : "");
         if (shown < n) fprintf(to, "  ... %lld more in the result file\n", (long long)(n - shown));
     } else if (m->rank == 2 && m->shape[0] <= 16 && m->shape[1] <= 16) {
+        int whole = 1; /* states of orbitals, say */
+        for (int64_t i = 0; i < m->shape[0] * m->shape[1]; i++)
+            whole &= m->data[i] == nearbyint(m->data[i]) && fabs(m->data[i]) < 1000;
         for (int64_t i = 0; i < m->shape[0]; i++) {
             fprintf(to, " ");
-            for (int64_t j = 0; j < m->shape[1]; j++) fprintf(to, " %9.5f", m->data[i * m->shape[1] + j]);
+            for (int64_t j = 0; j < m->shape[1]; j++)
+                fprintf(to, whole ? " %4.0f" : " %9.5f", m->data[i * m->shape[1] + j]);
             fputc('\n', to);
         }
     } else {
@@ -442,6 +446,14 @@ int kl_report_lowest(int n, const kl_report_item *item)
     return low;
 }
 
+/* 1: its lowest state is not told apart from that of item low. */
+static int is_as_low(const kl_report_item *item, int low, int i)
+{
+    return i != low &&
+           item[i].energy[0] - item[low].energy[0] <= fmax(item[i].error_estimate + item[low].error_estimate,
+                                                           64 * DBL_EPSILON * fabs(item[low].energy[0]));
+}
+
 /* Of the column of a measured value. */
 static int value_width(const char *name)
 {
@@ -473,7 +485,10 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
         if (!item[i].exact) fprintf(to, " %10.1e %6d", item[i].discarded, item[i].m);
         for (int k = 0; k < item[i].nvalue; k++)
             fprintf(to, " %*.9f", value_width(item[i].name[k]), item[i].value[k]);
-        fprintf(to, "%s%s%s%s\n", item[i].lowest == 1 ? "  <- lowest" : "",
+        fprintf(to, "%s%s%s%s\n",
+                item[i].lowest == 1                      ? "  <- lowest"
+                : levels && is_as_low(item, low, i) != 0 ? "  as low"
+                                                         : "",
                 !done                                            ? "  NOT CONVERGED"
                 : item[i].energy_converged && !item[i].converged ? "  NOT TOLD APART"
                                                                  : "",
@@ -483,11 +498,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
     }
     if (!levels) return;
     int as_low = 0;
-    for (int i = 0; i < n; i++)
-        if (i != low &&
-            item[i].energy[0] - item[low].energy[0] <= fmax(item[i].error_estimate + item[low].error_estimate,
-                                                            64 * DBL_EPSILON * fabs(item[low].energy[0])))
-            as_low++;
+    for (int i = 0; i < n; i++) as_low += is_as_low(item, low, i);
     if (n > 0) {
         const kl_report_sectors all = kl_report_sectors_of(n, item);
         kl_report_levels_text(to, &all);

@@ -63,6 +63,14 @@ void kl_panels_pretty(const char *op, char *out, size_t size)
     }
 }
 
+/* What is told of the orbitals of a molecule, one number each. */
+static const struct {
+    const char *name, *title, *x, *y;
+} of_orbitals[] = {
+    {"molecule/natural_occupations", "natural occupations", "natural orbital", "electrons"},
+    {"molecule/orbital_entropies", "entropy of each orbital", "active orbital, in the file's order", "S"},
+};
+
 void kl_panels_title(const kl_result *r, const kl_measured *m, char *out, size_t size)
 {
     static const struct {
@@ -75,6 +83,8 @@ void kl_panels_title(const kl_result *r, const kl_measured *m, char *out, size_t
     char op[200];
     (void)r;
     snprintf(out, size, "%s", m->name);
+    for (size_t k = 0; k < sizeof of_orbitals / sizeof *of_orbitals; k++)
+        if (strcmp(m->name, of_orbitals[k].name) == 0) snprintf(out, size, "%s", of_orbitals[k].title);
     for (size_t k = 0; k < sizeof row / sizeof *row; k++)
         if (begins(m->name, row[k].folder)) {
             kl_panels_pretty(m->name + strlen(row[k].folder), op, sizeof op);
@@ -142,8 +152,8 @@ static kl_status discarded(const kl_result *r, kl_figure *f, kl_err *err)
     kl_series *s;
     const kl_dmrg_result *const d = &r->dmrg;
     int some = 0;
-    for (int i = 0; i < d->nrow; i++) some |= d->row[i].discarded > 0;
-    if (!some) return KL_OK;
+    for (int i = 0; i < d->nrow; i++) some += d->row[i].discarded > 0;
+    if (some < 2) return KL_OK; /* one point tells nothing of a course */
     KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, "discarded weight", &p, err));
     snprintf(p->x, sizeof p->x, "sweep");
     snprintf(p->y, sizeof p->y, "weight");
@@ -361,6 +371,12 @@ static kl_status profile(const kl_result *r, const kl_measured *m, kl_figure *f,
     snprintf(p->y, sizeof p->y, "%s", y);
     KL_TRY(kl_panel_add(p, "", KL_STROKE_BOTH, r->nsite, 0, &s, err));
     for (int i = 0; i < r->nsite; i++) s->x[i] = i;
+    for (size_t k = 0; k < sizeof of_orbitals / sizeof *of_orbitals; k++) {
+        if (strcmp(m->name, of_orbitals[k].name) != 0) continue;
+        snprintf(p->x, sizeof p->x, "%s", of_orbitals[k].x);
+        snprintf(p->y, sizeof p->y, "%s", of_orbitals[k].y);
+        for (int i = 0; i < r->nsite; i++) s->x[i] = i + 1; /* orbitals are counted from 1 */
+    }
     memcpy(s->y, value, sizeof(double) * (size_t)r->nsite);
     KL_TRY(of_other_states(r, m, p, err));
 out:

@@ -21,8 +21,11 @@ typedef struct many {
     int sizes; /* different numbers of sites */
 } many;
 
-/* The value of a scalar parameter. */
-static double scalar(const kl_result *r, int k) { return r->param[k].is_array ? NAN : r->param[k].value[0]; }
+/* The value of a parameter that is one number, maybe the same on all sites or bonds; else NAN. */
+static double scalar(const kl_result *r, int k)
+{
+    return kl_result_param_even(&r->param[k]) ? kl_result_param_at(&r->param[k], 0) : NAN;
+}
 
 static double charge_of(const kl_result *r, int c)
 {
@@ -59,11 +62,13 @@ static void compare_parameters(many *all)
         if (all->r[i]->nparam != first->nparam) return;
     }
     for (int k = 0; k < first->nparam; k++) {
-        int differs = 0;
-        for (int i = 1; i < all->n; i++)
+        int differs = 0, uneven = isnan(scalar(first, k));
+        for (int i = 1; i < all->n; i++) {
             differs |= strcmp(all->r[i]->param[k].name, first->param[k].name) != 0 ||
                        scalar(all->r[i], k) != scalar(first, k);
-        if (differs && !isnan(scalar(first, k))) {
+            uneven |= isnan(scalar(all->r[i], k));
+        }
+        if (differs && !uneven) {
             found++;
             all->param = k;
         }

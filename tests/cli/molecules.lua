@@ -39,6 +39,11 @@ local natural = 0
 for _, w in ipairs(told(doc, "natural_occupations")) do natural = natural + w end
 ok(near(natural, 14, 1e-9) and near(told(doc, "s2"), 0, 1e-8), "natural occupations sum up, and S^2 is 0",
    natural, told(doc, "s2"))
+local drawn = {}
+for _, one in ipairs(select(2, kit.energy "plot n2.h5").panels) do drawn[one.title] = one end
+local occupied, mixed = drawn["natural occupations"], drawn["entropy of each orbital"]
+ok(occupied and occupied.x == "natural orbital" and occupied.series[1].x[1] == 1 and mixed and mixed.y == "S"
+   and drawn["discarded weight"] == nil, "orbitals are drawn by number, and no course of one sweep")
 _, doc = kit.energy("ci n2-sto3g.fcidump --space full --density")
 local _, mine = kit.energy("dmrg n2-sto3g.fcidump -o none --accuracy 1e-11" .. T)
 for k, w in ipairs(doc and doc.states and doc.states[1].natural_occupations or {}) do

@@ -323,6 +323,8 @@ do
     local csv = kit.slurp(kit.at "xx.csv") or ""
     ok(status == 0 and out == "xx.csv\n" and csv:find "^panel,series,x,y,value,error\n" and
         csv:find '"entanglement entropy","",32,0%.', "the same as CSV", out)
+    status, out = run "plot xx.h5 --csv -"
+    ok(status == 0 and out == csv and kit.slurp(kit.at "-") == nil, "and by - on stdout")
     status, _, err = run "plot xx.h5 --csv xx.h5"
     ok(status == 2 and err:find "replace", "a table replaces no result", err)
 end
@@ -339,6 +341,12 @@ do
     ok(energy and math.abs(energy + 1 / math.pi) <= bar and bar < 1e-3, "energy of the endless chain, -1/pi",
         panel(doc, "energy per site").note, err)
     ok(#panel(doc, "gap against size").series[1].x == 4, "gaps of all sizes")
+end
+do -- U of the Hubbard model may be an array, and is one number here
+    run "ed hubbard --sites 2 --sweep-parameter U=0,3 --charge N_up=1 --charge N_dn=1 -o 'u{U}.h5'"
+    local s = panel(document "plot u0.h5 u3.h5", "energy per site").series[1]
+    ok(s and s.x[2] == 3 and near(s.y[1], -1, 1e-9) and near(s.y[2], -0.5, 1e-9), "energies against U",
+        s and s.y[2])
 end
 do
     run("ed hubbard --sites 4 -p U=4 --charge N_up=2 --charge N_dn=2 --spectral cdag_up@0 "

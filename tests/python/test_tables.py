@@ -69,6 +69,7 @@ def test_sweep_over_sites_and_following(tmp_path):
         kl.dmrg, "heisenberg", {"Delta": [1.0, 0.5]}, lattice=6, charges=dict(Sz=0), follow=True, **ONE
     )
     assert t[1].energy == pytest.approx(s[3].energy, abs=1e-7)
+    assert repr(t) == "<sweep over Delta = [1.0, 0.5]: 2 results>"
 
 
 def test_model_file_is_part_of_the_key(tmp_path):
@@ -138,6 +139,8 @@ def test_figures(ladder, tmp_path):
     assert any(t.startswith("correlation ⟨Sᶻ Sᶻ⟩ with site") for t in titles)
     told = [p["title"] for p in kl.figures.numbers([ladder])["panels"]]
     assert told == [t.replace("\n", " ") for t in titles if t]
+    cuts = figure.axes[titles.index("entanglement entropy")]
+    assert all(tick == int(tick) for tick in cuts.get_xticks())
     figure.savefig(tmp_path / "ladder.png", dpi=60)
     assert (tmp_path / "ladder.png").stat().st_size > 10000
 
