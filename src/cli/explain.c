@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/explain.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -293,17 +294,31 @@ out:
     return st;
 }
 
+/* A column for `text' too, unless that is longer than `most'. */
+static void widen(int *width, const char *text, int most)
+{
+    const int n = (int)strlen(text);
+    if (n > *width && n <= most) *width = n;
+}
+
 static void print_text(const table *t)
 {
+    enum { WIDEST = 30 }; /* a kernel's name that is longer shifts its own line */
     char a[32], b[32];
-    printf("\n%-24s %-34s %-8s %-21s %8s %10s %10s  %s\n", "operation", "shape", "on", "kernel", "launches",
-           "moves", "flop", "why");
+    int name = 24, shape = 34, kernel = 21;
+    for (int i = 0; i < t->n; i++) {
+        widen(&name, t->row[i].name, INT_MAX);
+        widen(&shape, t->row[i].shape, INT_MAX);
+        widen(&kernel, t->row[i].choice.kernel, WIDEST);
+    }
+    printf("\n%-*s %-*s %-8s %-*s %8s %10s %10s  %s\n", name, "operation", shape, "shape", "on", kernel,
+           "kernel", "launches", "moves", "flop", "why");
     for (int i = 0; i < t->n; i++) {
         const kl_choice *const c = &t->row[i].choice;
-        printf("%-24s %-34s %-8s %-21s %8d %10s %10s  %s\n", t->row[i].name, t->row[i].shape, c->exec,
-               c->kernel, c->nlaunch, c->bytes > 0 ? kl_report_bytes(c->bytes, a) : "-",
+        printf("%-*s %-*s %-8s %-*s %8d %10s %10s  %s\n", name, t->row[i].name, shape, t->row[i].shape,
+               c->exec, kernel, c->kernel, c->nlaunch, c->bytes > 0 ? kl_report_bytes(c->bytes, a) : "-",
                c->flop > 0 ? kl_report_flop(c->flop, b) : "-", c->why);
-        if (t->row[i].measured[0]) printf("%-24s measured: %s\n", "", t->row[i].measured);
+        if (t->row[i].measured[0]) printf("%-*s measured: %s\n", name, "", t->row[i].measured);
     }
     printf("\nmemory       %s of operators or tables, ", kl_report_bytes(t->bytes[0], a));
     printf("%s of vectors, ", kl_report_bytes(t->bytes[1], a));
@@ -313,6 +328,7 @@ static void print_text(const table *t)
         printf(": a part of the eigensolver's basis stays on the host");
     printf("\n");
     kl_report_ways(stdout, &t->plan);
+    kl_report_beyond(stdout, &t->plan);
 }
 
 /* task NULL: of a molecule by configuration interaction. */

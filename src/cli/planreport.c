@@ -127,8 +127,7 @@ void kl_report_ways(FILE *to, const kl_dmrg_plan *p)
             p->lr_too_large ? ", which do not fit: l-1-1-r is taken" : "");
 }
 
-/* What little memory of the device costs, by the rates of the bus. */
-static void print_beyond(FILE *to, const kl_dmrg_plan *p)
+void kl_report_beyond(FILE *to, const kl_dmrg_plan *p)
 {
     char a[32], b[32], c[32], d[32];
     const kl_plan_beyond *const e = &p->beyond;
@@ -196,7 +195,7 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
     print_map(to, head->model, &plan[n - 1]);
     print_histogram(to, &plan[n - 1]);
     kl_report_ways(to, &plan[n - 1]);
-    print_beyond(to, &plan[n - 1]);
+    kl_report_beyond(to, &plan[n - 1]);
 }
 
 void kl_report_rankplan(FILE *to, const char *unit, const kl_rankrate *between, int n, const kl_rankplan *row)

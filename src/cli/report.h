@@ -94,6 +94,9 @@ void kl_report_rankplan_json(kl_json *j, int n, const kl_rankplan *row);
 /* The ways to run the list of H x, and what each takes of the device's memory; nothing where there is one
    way. */
 void kl_report_ways(FILE *to, const kl_dmrg_plan *plan);
+/* What little memory of the device costs a sweep, by the rates of the bus; nothing where these are not
+   known. */
+void kl_report_beyond(FILE *to, const kl_dmrg_plan *plan);
 void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *plan);
 /* A line for each iteration, then the form of nemes2014, Table 5. */
 void kl_report_infinite(FILE *to, const kl_report_head *head, int n, const kl_infinite_row *row);
