@@ -12,7 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The open ones, for a signal's handler, which may come at any instruction and asks for no lock. */
+/* The open ones, for a signal's handler, which may come at any instruction and asks for no lock, and for the
+   thread that sees another rank end. */
 static kl_atomic_file *volatile held;
 static pthread_mutex_t one_writer = PTHREAD_MUTEX_INITIALIZER; /* of the list */
 
@@ -20,17 +21,17 @@ static void hold(kl_atomic_file *p)
 {
     pthread_mutex_lock(&one_writer);
     p->next = held;
-    held = p;
+    __atomic_store_n(&held, p, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&one_writer);
 }
 
 static void let_go(const kl_atomic_file *p)
 {
     pthread_mutex_lock(&one_writer);
-    if (held == p) held = p->next;
+    if (held == p) __atomic_store_n(&held, p->next, __ATOMIC_RELEASE);
     else
         for (kl_atomic_file *at = held; at != NULL; at = at->next)
-            if (at->next == p) at->next = p->next;
+            if (at->next == p) __atomic_store_n(&at->next, p->next, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&one_writer);
 }
 
@@ -250,5 +251,6 @@ void kl_atomic_drop(kl_atomic_file *p)
 
 void kl_atomic_abandon(void)
 {
-    for (const kl_atomic_file *p = held; p != NULL; p = p->next) unlinkat(p->folder, p->name, 0);
+    const kl_atomic_file *p = __atomic_load_n(&held, __ATOMIC_ACQUIRE);
+    for (; p != NULL; p = __atomic_load_n(&p->next, __ATOMIC_ACQUIRE)) unlinkat(p->folder, p->name, 0);
 }

@@ -36,7 +36,7 @@ kl_status kl_atomic_publish(kl_atomic_file *p, kl_err *err) KL_MUST_CHECK;
 
 void kl_atomic_drop(kl_atomic_file *p); /* removes it; accepts one that is ended, or {.fd = -1} */
 
-/* Removes all that are open: for the handler of a signal that ends the program, in the thread that writes. */
+/* Removes all that are open: for whoever ends the program at once, a signal's handler or any thread. */
 void kl_atomic_abandon(void);
 
 /* Between the two no handler of SIGINT or SIGTERM comes in this thread: what is made is also noted. */
