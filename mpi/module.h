@@ -7,7 +7,7 @@
 #include "base/mem.h"
 
 enum {
-    KL_MPI_ABI = 1,
+    KL_MPI_ABI = 2,
     KL_MPI_WHY = 600,
     KL_MPI_WORDS = 1024,
 };
@@ -44,6 +44,11 @@ typedef struct kl_mpi_module {
     int (*broadcast)(void *at, int64_t bytes, int root, kl_mpi_wait **wait, char why[KL_MPI_WHY]);
     /* *done: 1, and *wait is NULL from then on */
     int (*test)(kl_mpi_wait **wait, int *done, char why[KL_MPI_WHY]);
+    /* *at: memory that all ranks have, all of one machine; the former is gone. All ranks together. bytes 0:
+       none. */
+    int (*common)(int64_t bytes, void **at, char why[KL_MPI_WHY]);
+    /* Between what this rank writes there and its word that it has, and before it reads after the others'. */
+    void (*order)(void);
     /* Words apart from all that: sent without waiting; heard, if there are any: returns 1. */
     void (*say)(int rank, const char words[KL_MPI_WORDS]);
     int (*hear)(int *rank, char words[KL_MPI_WORDS]);

@@ -18,6 +18,7 @@ struct kl_mpi_wait {
 
 static const kl_mpi_host *host;
 static MPI_Comm data = MPI_COMM_NULL, words_comm = MPI_COMM_NULL;
+static MPI_Win window = MPI_WIN_NULL; /* of common memory */
 /* Words in flight, which nobody waits for. */
 static struct talk {
     char words[KL_MPI_WORDS];
@@ -120,6 +121,42 @@ static int broadcast(void *at, int64_t bytes, int root, kl_mpi_wait **wait, char
     return 0;
 }
 
+static void close_window(MPI_Win *w)
+{
+    if (*w == MPI_WIN_NULL) return;
+    MPI_Win_unlock_all(*w);
+    MPI_Win_free(w);
+}
+
+/* All of it is the first rank's; a lock on it, which nobody waits for, makes MPI_Win_sync legal. */
+static int common(int64_t bytes, void **at, char why[KL_MPI_WHY])
+{
+    MPI_Win next = MPI_WIN_NULL;
+    MPI_Aint size = 0;
+    void *mine = NULL;
+    int rank = 0, unit = 0;
+    *at = NULL;
+    if (bytes == 0) {
+        close_window(&window);
+        return 0;
+    }
+    if (!good(MPI_Comm_rank(data, &rank), "MPI_Comm_rank", why) ||
+        !good(MPI_Win_allocate_shared(rank == 0 ? (MPI_Aint)bytes : 0, 1, MPI_INFO_NULL, data, &mine, &next),
+              "MPI_Win_allocate_shared", why))
+        return 1;
+    if (!good(MPI_Win_shared_query(next, 0, &size, &unit, at), "MPI_Win_shared_query", why) ||
+        !good(MPI_Win_lock_all(MPI_MODE_NOCHECK, next), "MPI_Win_lock_all", why))
+        return 1;
+    close_window(&window);
+    window = next;
+    return 0;
+}
+
+static void order(void)
+{
+    if (window != MPI_WIN_NULL) MPI_Win_sync(window);
+}
+
 static int test(kl_mpi_wait **wait, int *done, char why[KL_MPI_WHY])
 {
     *done = 0;
@@ -160,6 +197,8 @@ const kl_mpi_module kl_mpi_module_table = {
     .post = post,
     .gather = gather,
     .broadcast = broadcast,
+    .common = common,
+    .order = order,
     .test = test,
     .say = say,
     .hear = hear,

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -35,6 +36,9 @@ typedef struct ranks {
     double *sums; /* [size][nsum] */
     int64_t nsum;
     double started;
+    char *common; /* [2][ncommon] memory of all ranks */
+    int64_t ncommon;
+    int turn; /* which of the two is next */
 } ranks;
 
 static kl_comm *world;
@@ -159,7 +163,7 @@ static int most_cores(const kl_comm *c)
 }
 
 /* Who is where: machines are counted, the ranks of this one looked after. */
-static kl_status meet(kl_comm *c, kl_err *err)
+static kl_status find_places(kl_comm *c, kl_err *err)
 {
     kl_status st = KL_OK;
     whereabouts *all = NULL;
@@ -234,7 +238,7 @@ kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err)
     c->local = facts.local;
     c->nlocal = facts.nlocal;
     snprintf(c->library, sizeof c->library, "%s", facts.library);
-    KL_TRY(meet(c, err));
+    KL_TRY(find_places(c, err));
     *out = world = c;
     return KL_OK;
 out:
@@ -245,10 +249,22 @@ out:
 
 kl_comm *kl_comm_world(void) { return world; }
 
-static void leave(kl_comm **comm)
+/* Its memory counts as divided between the ranks. */
+static void count_common(const kl_comm *c, int64_t bytes)
+{
+    kl_mem_count(KL_MEM_VECTOR, 2 * (bytes - of(c)->ncommon) / c->size);
+    of(c)->ncommon = bytes;
+}
+
+/* together: all ranks leave, and free what they had in common. */
+static void leave(kl_comm **comm, int together)
 {
     ranks *s = of(*comm);
+    char why[KL_MPI_WHY];
+    void *none;
     kl_comm_watch_end(&s->watch);
+    if (together && s->common) (void)s->mpi->common(0, &none, why);
+    count_common(*comm, 0);
     s->mpi->end();
     kl_free(&s->sums);
     kl_free(&s);
@@ -261,7 +277,7 @@ void kl_comm_close(kl_comm **comm)
     if (*comm == NULL) return;
     (void)kl_comm_most(*comm,
                        0); /* nobody leaves while another still works, nor looks after one who has left */
-    leave(comm);
+    leave(comm, 1);
 }
 
 /* Rank 0 hears from all that they end too, then tells its line; who is not heard in time still runs, and is
@@ -283,12 +299,12 @@ void kl_comm_farewell(kl_comm **comm, const char *line)
     if (c->rank > 0) {
         snprintf(words, sizeof words, "rank %d: %.900s", c->rank, line);
         if (heard < 2) s->end(words); /* the first rank is busy: this one tells it */
-        leave(comm);
+        leave(comm, 0);
         return;
     }
     if (heard < c->size) end_all(c, line);
     say_to_others(c, "");
-    leave(comm);
+    leave(comm, 0);
 }
 
 /* ---------------------------------------------------------------- what ranks tell each other */
@@ -376,6 +392,51 @@ out:
     kl_free(&all);
     return st;
 }
+
+/* ---------------------------------------------------------------- common memory */
+
+/* Where both MPIs put it; they do not ask whether there is room. */
+static int has_room(int64_t bytes)
+{
+    struct statvfs s;
+    return statvfs("/dev/shm", &s) == 0 && (double)s.f_bavail * (double)s.f_frsize > 1.25 * (double)bytes;
+}
+
+int kl_comm_common(kl_comm *c, int64_t bytes)
+{
+    enum {
+        LEAST = 1 << 20,
+        PAGE = 4096,
+    };
+    ranks *const s = of(c);
+    void *at = NULL;
+    char why[KL_MPI_WHY];
+    if (c->nhost > 1) return 0;
+    if (bytes <= s->ncommon) return 1;
+    int64_t more = bytes + bytes / 4 > LEAST ? bytes + bytes / 4 : LEAST;
+    more = (more + PAGE - 1) / PAGE * PAGE;
+    if (kl_comm_most(c, !has_room(2 * more))) return 0;
+    if (kl_comm_most(c, s->mpi->common(2 * more, &at, why))) return 0;
+    s->common = at;
+    count_common(c, more);
+    return 1;
+}
+
+void *kl_comm_common_next(kl_comm *c)
+{
+    ranks *const s = of(c);
+    s->turn = !s->turn;
+    return s->common + s->turn * s->ncommon;
+}
+
+void kl_comm_meet(kl_comm *c)
+{
+    of(c)->mpi->order();
+    (void)kl_comm_most(c, 0);
+    of(c)->mpi->order();
+}
+
+/* ---------------------------------------------------------------- what travels */
 
 struct kl_comm_wait {
     kl_mpi_wait *under_way;

@@ -52,6 +52,15 @@ void kl_comm_broadcast(kl_comm *c, int root, void *at, int64_t bytes);
 /* all[size][bytes] */
 void kl_comm_gather(kl_comm *c, const void *mine, void *all, int64_t bytes);
 
+/* Memory that all ranks have in common, where all are on one machine. 1: there are two stretches of `bytes`
+   each. 0: several machines, or no room for them; what there was stays. All ranks together. */
+int kl_comm_common(kl_comm *c, int64_t bytes);
+/* One of the two, in turn: what is written into it by this rank, before kl_comm_meet, all may read behind
+   that, while others still read what the call before gave. */
+void *kl_comm_common_next(kl_comm *c);
+/* No rank is back before all are here. */
+void kl_comm_meet(kl_comm *c);
+
 /* Numbers that go to a rank or come from it. */
 typedef struct kl_comm_part {
     int peer, send;

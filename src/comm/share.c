@@ -395,7 +395,8 @@ static kl_status take_mine(kl_exec *ex, const kl_batch *b, const kl_batch *own, 
     const int64_t *const begin = d->begin + kl_ranks_mine(ex), n = begin[1] - begin[0];
     choice c = {.which = ALL, .low = begin[0], .high = begin[1], .shift = b->parts ? begin[0] : 0};
     double near = 0.0, rest;
-    if (b->parts && b->zero && own->ngroup > 0) {
+    /* processors wait for MPI anyway, and shorter groups take longer */
+    if (b->parts && b->zero && own->ngroup > 0 && ex->space == KL_SPACE_DEVICE) {
         c.which = WITHIN;
         KL_TRY(take_groups(own, &c, &d->near, &near, err));
         c.which = fmin(near, cost->number * (double)(b->ny - n)) > cost->message ? BEYOND : ALL;
@@ -513,12 +514,33 @@ out:
     return st;
 }
 
+kl_status kl_share_room(kl_exec *ex, int64_t n, kl_dptr *whole, kl_err *err)
+{
+    kl_comm *const c = ex->ranks->comm;
+    whole->addr = 0;
+    if (ex->space == KL_SPACE_HOST && kl_comm_common(c, n * (int64_t)sizeof(double))) return KL_OK;
+    return ex->vt.alloc(ex, n, whole, err);
+}
+
+/* Each puts its part into memory that all read. */
+static kl_status apply_in_common(kl_exec *ex, const kl_batch *b, divided *d, kl_dptr x, kl_dptr y,
+                                 kl_err *err)
+{
+    kl_comm *const c = ex->ranks->comm;
+    const int64_t *const mine = d->begin + c->rank;
+    const kl_dptr all = {(uintptr_t)kl_comm_common_next(c)};
+    ex->vt.copy(ex, mine[1] - mine[0], x, kl_dptr_at(all, mine[0]));
+    kl_comm_meet(c);
+    return apply_list(ex, b, &d->mine, all, y, err);
+}
+
 kl_status kl_share_apply_parts(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr whole, kl_dptr y,
                                kl_err *err)
 {
     kl_status st = KL_OK;
     divided *const d = b->shared;
     kl_transfer *come = NULL;
+    if (whole.addr == 0) return apply_in_common(ex, b, d, x, y, err);
     KL_TRY(kl_ranks_gather_start(ex, d->begin, x, whole, &come, err));
     KL_TRY(apply_list(ex, b, &d->near, x, y, err));
     KL_TRY(kl_ranks_finish(ex, &come, err));

@@ -34,8 +34,12 @@ void kl_share_rows(const kl_exec *ex, int64_t n, const double *cost, int64_t *fi
 /* [ranks + 1]: numbers of y that each rank makes of a prepared list with `parts`; NULL: all make all. */
 const int64_t *kl_share_begin(const kl_batch *b);
 
-/* y = this rank's part of what such a list makes of a vector of which every rank has its part x; whole: room
-   for all of it. Records that read x alone run while the others' parts come. */
+/* *whole: room for n numbers of all ranks' parts, as kl_share_apply_parts wants it; none on one machine,
+   whose ranks have memory in common. All ranks together. */
+kl_status kl_share_room(kl_exec *ex, int64_t n, kl_dptr *whole, kl_err *err) KL_MUST_CHECK;
+
+/* y = this rank's part of what such a list makes of a vector of which every rank has its part x; whole: by
+   kl_share_room. On devices records that read x alone run while the others' parts come. */
 kl_status kl_share_apply_parts(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr whole, kl_dptr y,
                                kl_err *err) KL_MUST_CHECK;
 

@@ -521,7 +521,7 @@ static kl_status spread_vectors(kl_superblock *s, kl_err *err)
     s->op.ex = kl_share_solver(s->ex);
     s->op.apply = apply_spread;
     s->op.diagonal = kl_dptr_at(s->diagonal, begin[me]);
-    return s->ex->vt.alloc(s->ex, s->layout.n, &s->whole, err);
+    return kl_share_room(s->ex, s->layout.n, &s->whole, err);
 }
 
 kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target,

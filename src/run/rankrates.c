@@ -28,8 +28,6 @@ static double middle(kl_comm *c, double *seconds)
     return seconds[TIMES / 2];
 }
 
-static void meet(kl_comm *c) { (void)kl_comm_most(c, 0); }
-
 static kl_status measure_host(kl_comm *c, kl_rankrate *out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -40,7 +38,7 @@ static kl_status measure_host(kl_comm *c, kl_rankrate *out, kl_err *err)
     KL_TRY(kl_alloc(&part, 2 * c->size, KL_MEM_WORK, err));
     for (int i = -1; i < TIMES; i++) { /* the first time fills pages and opens what is needed */
         int n = 0;
-        meet(c);
+        kl_comm_meet(c);
         const double start = kl_prof_seconds();
         for (int r = 0; r < c->size; r++) {
             if (r == c->rank) continue;
@@ -54,7 +52,7 @@ static kl_status measure_host(kl_comm *c, kl_rankrate *out, kl_err *err)
     *out = (kl_rankrate){.ranks = c->size, .hosts = c->nhost};
     out->rate = 8.0 * (int)HOST_N * (c->size - 1) / middle(c, seconds);
     for (int i = 0; i < TIMES; i++) {
-        meet(c);
+        kl_comm_meet(c);
         const double start = kl_prof_seconds();
         for (int k = 0; k < SUMS; k++) kl_comm_sum(c, 1, &one);
         seconds[i] = (kl_prof_seconds() - start) / (int)SUMS;
@@ -71,7 +69,7 @@ static double time_gather(kl_exec *ex, const int64_t *begin, kl_dptr x, kl_dptr 
     double seconds[TIMES], number = 0.0;
     int bad = 0;
     for (int i = -1; i < TIMES; i++) {
-        meet(ex->ranks->comm);
+        kl_comm_meet(ex->ranks->comm);
         const double start = kl_prof_seconds();
         bad |= kl_ranks_gather(ex, begin, x, whole, err) != KL_OK ||
                ex->vt.download(ex, &number, whole, 1, err) != KL_OK;
@@ -86,7 +84,7 @@ static double time_upload(kl_exec *ex, kl_dptr x, const double *from, kl_err *er
     double seconds[TIMES];
     int bad = 0;
     for (int i = 0; i < TIMES; i++) {
-        meet(ex->ranks->comm);
+        kl_comm_meet(ex->ranks->comm);
         const double start = kl_prof_seconds();
         bad |= ex->vt.upload(ex, x, from, DEVICE_N, err) != KL_OK;
         seconds[i] = kl_prof_seconds() - start;
