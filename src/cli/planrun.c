@@ -39,8 +39,10 @@ kl_status kl_planrun_plan(const kl_options *o, kl_err *err)
     snprintf(lattice, sizeof(lattice), "%.200s, %d sites", t->lat->spec, t->lat->nsite);
     const kl_report_head head = {t->model, lattice,
                                  kl_qn_print(t->model, t->target, charges, sizeof(charges))};
-    const kl_rankrate between = kl_rankplan_between(o->exec != NULL && strcmp(o->exec, "cuda") == 0);
-    if (o->ranks > 0) KL_TRY(kl_rankplan_dmrg(&plan[n - 1], (int)o->ranks, &between, &nrank, &ranks, err));
+    const int devices = o->exec != NULL && strcmp(o->exec, "cuda") == 0;
+    const kl_rankrate between = kl_rankplan_between(devices);
+    if (o->ranks > 0)
+        KL_TRY(kl_rankplan_dmrg(&plan[n - 1], devices, (int)o->ranks, &between, &nrank, &ranks, err));
     if (o->json) kl_report_plan_json(stdout, &head, n, plan, nrank, ranks);
     else {
         kl_report_plan(stdout, &head, n, plan);

@@ -20,9 +20,8 @@ static const struct cost *cost_of(const kl_exec *ex)
 {
     return &costs[ex->space == KL_SPACE_HOST ? 0 : ex->ranks->linked ? 1 : 2];
 }
-/* The work of writing one number, in flops, in addition to those of its records. */
-#define WRITTEN 1.0
 
+double kl_share_message(int devices) { return costs[devices != 0].message; }
 typedef struct sharing {
     kl_ranks ranks, spread; /* of the executor, first, and of its twin for solvers */
     kl_exec alone, solver;
@@ -218,18 +217,6 @@ out:
 
 /* ---------------------------------------------------------------- lists */
 
-typedef struct placed {
-    int64_t y;
-    int group;
-} placed;
-
-static int by_place(const void *pa, const void *pb)
-{
-    const placed *const a = pa, *const b = pb;
-    if (a->y != b->y) return a->y > b->y ? 1 : -1;
-    return a->group - b->group;
-}
-
 /* 0: groups do not say where they write. */
 static int says_where(const kl_batch *b)
 {
@@ -302,14 +289,14 @@ out:
     return st;
 }
 
-/* The groups list[n] of b from border[0] to border[1], in part where these lie inside. */
-static kl_status take_stretch(const kl_batch *b, const placed *list, const kl_cut_border *border,
-                              kl_batch *own, kl_err *err)
+/* The groups order[n] of b from border[0] to border[1], in part where these lie inside. */
+static kl_status take_stretch(const kl_batch *b, const int *order, const kl_cut_border *border, kl_batch *own,
+                              kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_cut_border *const end = border + 1;
     for (int64_t i = border->group; i < end->group + (end->column > 0); i++) {
-        const kl_group *const g = &b->group[list[i].group];
+        const kl_group *const g = &b->group[order[i]];
         const int from = i == border->group ? border->column : 0, to = i == end->group ? end->column : 0;
         int ld;
         if (from > 0 || to > 0) {
@@ -322,56 +309,6 @@ static kl_status take_stretch(const kl_batch *b, const placed *list, const kl_cu
         kl_batch_close_group(own, g->nwork);
     }
 out:
-    return st;
-}
-
-/* How much more the rank that has most of cost[first[r]..] does than it would of even parts. */
-static double unevenness(const kl_exec *ex, const double *cost, const int64_t *first)
-{
-    const int size = kl_ranks_size(ex);
-    const double *const speed = ex->ranks->speed;
-    double all = 0.0, fast = 0.0, most = 0.0;
-    for (int r = 0; r < size; r++) {
-        double mine = 0.0;
-        for (int64_t i = first[r]; i < first[r + 1]; i++) mine += cost[i];
-        all += mine;
-        fast += speed[r];
-        most = fmax(most, mine / speed[r]);
-    }
-    return (most - all / fast) * fast / size;
-}
-
-/* border[ranks + 1] in the groups in the order of what they write. Groups are cut where whole ones would
-   leave ranks with too little to do. */
-static kl_status find_borders(const kl_exec *ex, const kl_batch *b, const placed *list, kl_cut_border *border,
-                              kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int size = kl_ranks_size(ex);
-    double *cost = NULL;
-    int64_t *first = NULL;
-    int *columns = NULL, *group = NULL, ld;
-    KL_TRY(kl_alloc(&cost, b->ngroup, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&first, size + 1, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&columns, b->ngroup, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&group, b->ngroup, KL_MEM_WORK, err));
-    for (int g = 0; g < b->ngroup; g++) {
-        const kl_group *const at = &b->group[list[g].group];
-        cost[g] = at->flop + WRITTEN * (double)at->ny;
-    }
-    kl_share_cut(b->ngroup, cost, size, ex->ranks->speed, first);
-    for (int r = 0; r <= size; r++) border[r] = (kl_cut_border){first[r], 0};
-    if (!b->parts || unevenness(ex, cost, first) < cost_of(ex)->message) goto out;
-    for (int g = 0; g < b->ngroup; g++) {
-        group[g] = list[g].group;
-        columns[g] = kl_cut_columns(b, &b->group[group[g]], &ld);
-    }
-    kl_cut_borders(&(kl_cut_list){b, b->ngroup, group, cost, columns}, size, ex->ranks->speed, border);
-out:
-    kl_free(&group);
-    kl_free(&cost);
-    kl_free(&first);
-    kl_free(&columns);
     return st;
 }
 
@@ -412,47 +349,46 @@ out:
 }
 
 /* Where what a rank writes begins. */
-static int64_t place_of(const kl_batch *b, const placed *list, kl_cut_border at)
+static int64_t place_of(const kl_batch *b, const int *order, kl_cut_border at)
 {
     int ld = 0;
     if (at.group == b->ngroup) return b->ny;
-    if (at.column > 0) (void)kl_cut_columns(b, &b->group[list[at.group].group], &ld);
-    return list[at.group].y + (int64_t)at.column * ld;
+    if (at.column > 0) (void)kl_cut_columns(b, &b->group[order[at.group]], &ld);
+    return b->group[order[at.group]].y + (int64_t)at.column * ld;
 }
 
 static kl_status divide(kl_exec *ex, const kl_batch *b, divided *d, kl_err *err)
 {
     kl_status st = KL_OK;
     const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
-    placed *list = NULL;
+    int *order = NULL;
     kl_cut_border *border = NULL;
     kl_batch own;
     kl_batch_init(&own);
     kl_batch_init(&d->mine);
     kl_batch_init(&d->near);
-    KL_TRY(kl_alloc(&list, b->ngroup, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&order, b->ngroup, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&border, size + 1, KL_MEM_WORK, err));
-    for (int g = 0; g < b->ngroup; g++) list[g] = (placed){b->group[g].y, g};
-    qsort(list, (size_t)b->ngroup, sizeof *list, by_place);
-    KL_TRY(find_borders(ex, b, list, border, err));
+    KL_TRY(kl_cut_order(b, order, err));
+    KL_TRY(kl_cut_find(b, order, size, ex->ranks->speed, cost_of(ex)->message, border, err));
     KL_TRY(kl_alloc(&d->begin, size + 1, KL_MEM_RECORD, err));
     KL_TRY(kl_alloc(&d->piece, size, KL_MEM_RECORD, err));
     for (int r = 0; r < size; r++) {
         const kl_cut_border end = border[r + 1];
         if (end.group == border[r].group && end.column == border[r].column) continue;
-        const int64_t at = place_of(b, list, border[r]);
-        const kl_group *const last = end.column > 0 ? NULL : &b->group[list[end.group - 1].group];
+        const int64_t at = place_of(b, order, border[r]);
+        const kl_group *const last = end.column > 0 ? NULL : &b->group[order[end.group - 1]];
         d->piece[d->npiece++] =
-            (kl_share_piece){r, at, (last ? last->y + last->ny : place_of(b, list, end)) - at};
+            (kl_share_piece){r, at, (last ? last->y + last->ny : place_of(b, order, end)) - at};
     }
     if (d->npiece > ex->ranks->comm->most_busy) ex->ranks->comm->most_busy = d->npiece;
-    for (int r = 1; r <= size; r++) d->begin[r] = r == size ? b->ny : place_of(b, list, border[r]);
-    KL_TRY(take_stretch(b, list, &border[me], &own, err));
+    for (int r = 1; r <= size; r++) d->begin[r] = r == size ? b->ny : place_of(b, order, border[r]);
+    KL_TRY(take_stretch(b, order, &border[me], &own, err));
     own.zero = b->zero;
     KL_TRY(take_mine(ex, b, &own, d, err));
 out:
     kl_batch_clear(&own);
-    kl_free(&list);
+    kl_free(&order);
     kl_free(&border);
     return st;
 }

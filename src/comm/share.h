@@ -18,6 +18,8 @@ kl_exec *kl_share_solver(kl_exec *ex);
 
 /* Whether dividing so much work is worth exchanging `numbers` results between the ranks of ex. */
 int kl_share_worth(const kl_exec *ex, double flop, int64_t numbers);
+/* What a message costs in flops of those who wait for it, between processors, or devices that are linked. */
+double kl_share_message(int devices);
 /* first[size + 1]: of n tasks in a row rank r gets those from first[r] to first[r + 1], so that the one that
    is done last is done as soon as can be. Pure. */
 void kl_share_cut(int64_t n, const double *cost, int size, const double *speed, int64_t *first);

@@ -3,6 +3,13 @@
 #include "comm/sharecut.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "comm/share.h"
+
+/* The work of writing one number, in flops, in addition to those of its records. */
+#define WRITTEN 1.0
 
 enum { STEP = 16 }; /* columns: what kernels take at once */
 
@@ -182,4 +189,82 @@ void kl_cut_borders(const kl_cut_list *l, int size, const double *speed, kl_cut_
         else if (steps > 1 ? at == steps : wanted - before >= 0.5 * l->cost[i]) border[r].group = i + 1;
     }
     border[size] = (kl_cut_border){l->n, 0};
+}
+
+typedef struct placed {
+    int64_t y;
+    int group;
+} placed;
+
+static int by_place(const void *pa, const void *pb)
+{
+    const placed *const a = pa, *const b = pb;
+    if (a->y != b->y) return a->y > b->y ? 1 : -1;
+    return a->group - b->group;
+}
+
+kl_status kl_cut_order(const kl_batch *b, int *order, kl_err *err)
+{
+    kl_status st = KL_OK;
+    placed *list = NULL;
+    KL_TRY(kl_alloc(&list, b->ngroup, KL_MEM_WORK, err));
+    for (int g = 0; g < b->ngroup; g++) list[g] = (placed){b->group[g].y, g};
+    qsort(list, (size_t)b->ngroup, sizeof *list, by_place);
+    for (int g = 0; g < b->ngroup; g++) order[g] = list[g].group;
+out:
+    kl_free(&list);
+    return st;
+}
+
+/* How much more the rank that has most of cost[first[r]..] does than it would of even parts. */
+static double unevenness(int size, const double *speed, const double *cost, const int64_t *first)
+{
+    double all = 0.0, fast = 0.0, most = 0.0;
+    for (int r = 0; r < size; r++) {
+        double mine = 0.0;
+        for (int64_t i = first[r]; i < first[r + 1]; i++) mine += cost[i];
+        all += mine;
+        fast += speed[r];
+        most = fmax(most, mine / speed[r]);
+    }
+    return (most - all / fast) * fast / size;
+}
+
+kl_status kl_cut_find(const kl_batch *b, const int *order, int size, const double *speed, double message,
+                      kl_cut_border *border, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *cost = NULL;
+    int64_t *first = NULL;
+    int *columns = NULL, ld;
+    KL_TRY(kl_alloc(&cost, b->ngroup, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&first, size + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&columns, b->ngroup, KL_MEM_WORK, err));
+    for (int g = 0; g < b->ngroup; g++) {
+        const kl_group *const at = &b->group[order[g]];
+        cost[g] = at->flop + WRITTEN * (double)at->ny;
+    }
+    kl_share_cut(b->ngroup, cost, size, speed, first);
+    for (int r = 0; r <= size; r++) border[r] = (kl_cut_border){first[r], 0};
+    if (!b->parts || unevenness(size, speed, cost, first) < message) goto out;
+    for (int g = 0; g < b->ngroup; g++) columns[g] = kl_cut_columns(b, &b->group[order[g]], &ld);
+    kl_cut_borders(&(kl_cut_list){b, b->ngroup, order, cost, columns}, size, speed, border);
+out:
+    kl_free(&cost);
+    kl_free(&first);
+    kl_free(&columns);
+    return st;
+}
+
+double kl_cut_flop(const kl_batch *b, const int *order, kl_cut_border from, kl_cut_border to)
+{
+    double sum = 0.0;
+    int ld;
+    for (int64_t i = from.group; i < to.group; i++) {
+        const kl_group *const g = &b->group[order[i]];
+        sum += i == from.group && from.column > 0 ? flop_before(b, g, kl_cut_columns(b, g, &ld)) : g->flop;
+    }
+    if (from.column > 0) sum -= flop_before(b, &b->group[order[from.group]], from.column);
+    if (to.column > 0) sum += flop_before(b, &b->group[order[to.group]], to.column);
+    return sum;
 }

@@ -33,4 +33,13 @@ typedef struct kl_cut_list {
    of a few columns. Pure. */
 void kl_cut_borders(const kl_cut_list *l, int size, const double *speed, kl_cut_border *border);
 
+/* order[ngroup]: the groups in the order of what they write. Pure. */
+kl_status kl_cut_order(const kl_batch *b, int *order, kl_err *err) KL_MUST_CHECK;
+/* border[size + 1] in that order: groups stay whole, but those of a list with `parts` are cut where a rank
+   would have more than `message` flops above its part. Pure. */
+kl_status kl_cut_find(const kl_batch *b, const int *order, int size, const double *speed, double message,
+                      kl_cut_border *border, kl_err *err) KL_MUST_CHECK;
+/* Flops between two borders. Pure. */
+double kl_cut_flop(const kl_batch *b, const int *order, kl_cut_border from, kl_cut_border to);
+
 #endif

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 #include "comm/share.h"
+#include "comm/sharecut.h"
 #include "run/tune.h"
 
 /* MPI through the memory of one machine, or a network of 25 Gb/s. */
@@ -35,33 +36,36 @@ static int rows_of(int most)
 static int ranks_of(int row, int most) { return row < 30 && (1 << row) < most ? 1 << row : most; }
 
 /* The longest of the ranks' parts of H x, as a share of all; *idle: ranks without one. */
-static kl_status longest(const kl_dmrg_plan *p, int ranks, double *share, int *idle, kl_err *err)
+static kl_status longest(const kl_dmrg_plan *p, int devices, int ranks, double *share, int *idle, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *cost = NULL, *speed = NULL, all = 0, most = 0;
-    int64_t *first = NULL;
-    KL_TRY(kl_alloc(&cost, p->npair, KL_MEM_WORK, err));
+    kl_batch list = p->apply; /* borrows its records */
+    kl_cut_border *border = NULL;
+    double *speed = NULL, all = 0, most = 0;
+    int *order = NULL;
+    list.parts = 1;
+    KL_TRY(kl_alloc(&order, list.ngroup, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&speed, ranks, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&first, ranks + 1, KL_MEM_WORK, err));
-    for (int i = 0; i < p->npair; i++) all += cost[i] = p->pair[i].flop;
+    KL_TRY(kl_alloc(&border, ranks + 1, KL_MEM_WORK, err));
     for (int r = 0; r < ranks; r++) speed[r] = 1;
-    kl_share_cut(p->npair, cost, ranks, speed, first);
+    KL_TRY(kl_cut_order(&list, order, err));
+    KL_TRY(kl_cut_find(&list, order, ranks, speed, kl_share_message(devices), border, err));
     *idle = 0;
     for (int r = 0; r < ranks; r++) {
-        double sum = 0;
-        for (int64_t i = first[r]; i < first[r + 1]; i++) sum += cost[i];
-        most = fmax(most, sum);
-        *idle += first[r] == first[r + 1];
+        const double part = kl_cut_flop(&list, order, border[r], border[r + 1]);
+        most = fmax(most, part);
+        all += part;
+        *idle += border[r].group == border[r + 1].group && border[r].column == border[r + 1].column;
     }
     *share = all > 0 ? most / all : 1;
 out:
-    kl_free(&cost);
+    kl_free(&order);
     kl_free(&speed);
-    kl_free(&first);
+    kl_free(&border);
     return st;
 }
 
-kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, const kl_rankrate *between, int *n,
+kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int devices, int most, const kl_rankrate *between, int *n,
                            kl_rankplan **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -74,7 +78,7 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, const kl_rankrate *b
         double share;
         r->ranks = ranks_of(i, most);
         const double else_where = 1.0 - 1.0 / r->ranks, several = r->ranks > 1;
-        KL_TRY(longest(p, r->ranks, &share, &r->idle, err));
+        KL_TRY(longest(p, devices, r->ranks, &share, &r->idle, err));
         r->traffic = nstep * else_where * (products * dim + 2 * block);
         r->seconds = p->seconds_sweep * (alike + (1 - alike) * share) + r->traffic / between->rate +
                      several * nstep * (products * exchanges + others) * between->latency;

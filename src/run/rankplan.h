@@ -14,8 +14,8 @@ typedef struct kl_rankplan {
     double efficiency;
 } kl_rankplan;
 
-/* 1, 2, 4, ... and at the end `most` ranks: *out has *n rows. */
-kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int most, const kl_rankrate *between, int *n,
+/* 1, 2, 4, ... and at the end `most` ranks, of processors or devices: *out has *n rows. */
+kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int devices, int most, const kl_rankrate *between, int *n,
                            kl_rankplan **out, kl_err *err) KL_MUST_CHECK;
 kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, const kl_rankrate *between, int *n, kl_rankplan **out,
                          kl_err *err) KL_MUST_CHECK;

@@ -153,9 +153,10 @@ local version = select(2, run "--version"):match "%d%S+"
 local program = kit.slurp(kit.program):gsub(version:gsub("%p", "%%%0"), (version:gsub("%d", "9")))
 kit.spill(kit.at "other", program)
 shell "chmod +x other"
+local beside = kit.program:match "^(.*/)" .. "libkronlat-mpi.so"
 told("different versions",
     ("export KRONLAT_MPI=%s; %s1 $K ed ising --sites 6 : -n 1 ./other ed ising --sites 6"):format(
-        kit.quote(kit.program:match "^(.*/)" .. "libkronlat-mpi.so"), launch), "rank 1 has version=9%.9%.9")
+        kit.quote(os.getenv "KRONLAT_MPI" or beside), launch), "rank 1 has version=9%.9%.9")
 local _, _, bound = shell(launch .. "2 --bind-to core $K ed ising --sites 6 --charge parity=0 --threads 64 -o none")
 ok(bound:find "note: %-%-threads 64: the launcher has bound this rank to %d+ cores?;" and
     #lines(bound) == 1, "a rank with fewer cores than threads is told once", bound)
@@ -185,6 +186,7 @@ told("different files", launch .. "1 " .. mine:format "a" .. " : -n 1 " .. mine:
 -- A rank is killed: the others end, and the checkpoint goes on, on any number of ranks.
 local function killed(method, big)
     local want = json(select(2, run(big .. " -o none --json"))).energy
+    shell(("rm -f pid.* %s.h5"):format(method)) -- of the one before
     local status, text, err = shell(([[
 %s 3 sh -c 'echo $$ > pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}
 exec $K %s -o %s.h5 --checkpoint-every 0.05' & p=$!

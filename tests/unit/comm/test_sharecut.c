@@ -251,6 +251,17 @@ static void test_borders(void **state)
     expect_true(at[1].group == 2 && at[1].column >= 16);
     kl_cut_borders(&whole, 2, even, at);
     expect_true(at[1].column == 0 && (at[1].group == 1 || at[1].group == 2));
+    int order[1];
+    kl_err err;
+    b.parts = 1;
+    expect_ok(kl_cut_order(&b, order, &err), err);
+    expect_ok(kl_cut_find(&b, order, 2, even, 0.0, at, &err), err);
+    const double left = kl_cut_flop(&b, order, at[0], at[1]), right = kl_cut_flop(&b, order, at[1], at[2]);
+    expect_true(at[1].column > 0 && left > 0.0 && right > 0.0);
+    expect_true(fabs(left - right) <
+                0.25 * (left + right)); /* one group: all or nothing where it stays whole */
+    expect_ok(kl_cut_find(&b, order, 2, even, 1e30, at, &err), err); /* a message costs more than that */
+    expect_eq(at[1].column, 0);
     kl_batch_clear(&b);
 }
 
