@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/engine.h"
 #include "dmrg/engineroom.h"
+#include "dmrg/fitstate.h"
 #include "solve/davidson.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -268,6 +269,7 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **ps, kl_err *err)
                         s->type[p]->name, s->model->name, p, e->terms->type[p]->name, e->terms->model->name);
             goto out;
         }
+    KL_TRY(kl_engine_fit_state(e, s, err));
     for (int p = 0; p < s->centre; p++) {
         KL_TRY(kl_engine_set_isometry_take(e, KL_LEFT, p, &s->left[p], &(kl_dptr){0}, err));
         KL_TRY(kl_engine_rebuild(e, KL_LEFT, p, err));

@@ -80,6 +80,21 @@ for _, start in ipairs { "N_up=4 --charge N_dn=2", "N_up=3 --charge N_dn=3", "N_
     local s = first and first.sweeps and first.sweeps[1]
     ok(s ~= nil, "a run with Sz starts from a result with S: " .. start)
 end
+-- Larger ones, whose truncated bases lack sectors that Sz has: the first sweep is at the multiplet's energy.
+for k, case in ipairs {
+    { "hubbard --sites 12 -p U=4 --charge N=12 --charge S=0", { "N_up=6 --charge N_dn=6" } },
+    { "heisenberg --sites 20 --charge S=2", { "Sz=2", "Sz=-2" } },
+} do
+    local spin, why = result(("dmrg %s --output m%d.h5"):format(case[1], k))
+    for _, charge in ipairs(case[2]) do
+        local first, other = result(("dmrg %s --charge %s --start m%d.h5 --schedule 400 -o none")
+            :format(case[1]:match "^(.-) %-%-charge", charge, k))
+        local e = first and first.sweeps[1].energies[1]
+        ok(spin and e and math.abs(e - spin.energy) < 1e-8,
+            ("%s goes on with %s"):format(case[1], charge), e, why, other)
+    end
+end
+
 local again = result "measure s1.h5 --measure 'corr(Sz,Sz)' --measure energy"
 ok(again and math.abs(again.measurements.energy.value - again.energy) < 1e-9, "measured later, from its file")
 
