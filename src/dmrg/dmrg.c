@@ -16,6 +16,7 @@
 #include "base/prof.h"
 #include "record/reclist.h"
 #include "dmrg/schedule.h"
+#include "dmrg/signstrings.h"
 #include "dmrg/onesite.h"
 #include "dmrg/ownunit.h"
 #include "dmrg/valleys.h"
@@ -62,7 +63,7 @@ typedef struct run {
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double discarded, entropy; /* of the last truncation */
     double *entropies;
-    int lopsided; /* see lopsided.h */
+    int lopsided; /* see lopsided.h, signstrings.h */
     double rival; /* see valleys.h; 0: there is none */
 } run;
 
@@ -518,6 +519,8 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
     KL_TRY(kl_engine_state(r->e, r->energy, state, err));
     r->lopsided = 0;
     if (r->o->nstate == 1) KL_TRY(kl_state_lopsided(r->e->terms, r->o->target, *state, &r->lopsided, err));
+    if (r->o->nstate == 1 && !r->lopsided && !r->o->many_sectors && kl_ranks_size(r->where) == 1)
+        KL_TRY(kl_signstrings_lost(r->e->terms, *state, &r->lopsided, err));
     if (r->res->stop == KL_STOP_INTERRUPTED) goto out;
     if (kl_schedule_unguarded(&r->plan, r->res)) {
         st = probe(r, err);
