@@ -212,7 +212,8 @@ static kl_status copy_energies(const kl_ed_result *from, kl_ed_result *to, kl_er
 }
 
 /* The file of --csv. */
-static kl_status write_table(const kl_options *o, int n, const kl_edreport_item *item, kl_err *err)
+static kl_status write_table(const kl_options *o, int n, const kl_edreport_item *item, int lowest,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     kl_report_item *row = NULL;
@@ -221,6 +222,7 @@ static kl_status write_table(const kl_options *o, int n, const kl_edreport_item 
     for (int i = 0; i < n; i++) {
         const kl_ed_result *const f = &item[i].found;
         row[i].exact = 1;
+        row[i].lowest = i == lowest;
         row[i].nstate = f->nstate < KL_MAX_STATE ? f->nstate : KL_MAX_STATE;
         row[i].error_estimate = fmax(f->error[0], f->attainable);
         memcpy(row[i].energy, f->energy, sizeof(double) * (size_t)row[i].nstate);
@@ -354,10 +356,10 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     KL_TRY(open_scan(o, t, &s, err));
     for (int64_t i = 0; i < s.n && !*stopped; i++) {
         KL_TRY(scan_sector(&s, i, stopped, err));
-        if (!*stopped && kl_rankscli_tells()) KL_TRY(write_table(o, s.ndone, s.item, err));
+        if (!*stopped && kl_rankscli_tells()) KL_TRY(write_table(o, s.ndone, s.item, s.lowest, err));
     }
     clear_line(w);
-    snprintf(title, sizeof(title), "%s%s%s%s, %s, all sectors, exact", t->model->name,
+    snprintf(title, sizeof(title), "%s%s%s%s, %s, by sector, exact", t->model->name,
              *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
     if (*stopped && kl_rankscli_tells())
         kl_report_error(s.path[0] != '\0'

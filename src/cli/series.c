@@ -418,7 +418,7 @@ static kl_status run_value(series *s, int i, kl_err *err)
     if (i == 0)
         snprintf(s->title, sizeof s->title, "%s%s%s%s, %s%s", t->model->name, *t->model->variant ? "(" : "",
                  t->model->variant, *t->model->variant ? ")" : "", s->text != NULL ? s->text : t->lat->spec,
-                 s->sifts ? ", all sectors" : "");
+                 s->sifts ? ", by sector" : "");
     if (s->text != NULL) snprintf(which, sizeof which, "%.40s=%.10g", s->name, s->value[i]);
     if (many) {
         KL_TRY(run_scan(s, t, which, err));

@@ -342,6 +342,16 @@ do
         panel(doc, "energy per site").note, err)
     ok(#panel(doc, "gap against size").series[1].x == 4, "gaps of all sizes")
 end
+do -- bosons with a potential that makes three the best number of five
+    local status, _, err = run("ed bose_hubbard --sites 2 -p mu=1 -p U=1.5 --charge N=2:5 --csv scan.csv")
+    local marked, low, best = {}, math.huge, nil
+    for n, e, mark in (kit.slurp(kit.at "scan.csv") or ""):gmatch "\n(%d),([^,]+),[^,]*,,,(%d)," do
+        marked[#marked + 1] = mark == "1" and n or nil
+        if tonumber(e) < low then low, best = tonumber(e), n end
+    end
+    ok(status == 0 and #marked == 1 and best == "3" and marked[1] == best,
+        "a scan of ed marks the lowest in its table", table.concat(marked, " "), err)
+end
 do -- U of the Hubbard model may be an array, and is one number here
     run "ed hubbard --sites 2 --sweep-parameter U=0,3 --charge N_up=1 --charge N_dn=1 -o 'u{U}.h5'"
     local s = panel(document "plot u0.h5 u3.h5", "energy per site").series[1]
