@@ -184,7 +184,24 @@ for _, case in ipairs {
         ("%s bytes were planned, %s taken"):format(said, had))
 end
 
--- 5. Refused in one line -------------------------------------------------------------------------
+-- 5. Levels by total spin, each alone and right by default: Bethe's and exact diagonalization's -------
+
+local levels_by_spin = {
+    { "tj --lattice ladder:6x2 -p J=0.4 --charge N=10 --charge S=0", -6.997166042546927 },
+    { "kondo --sites 6 --charge N=6 --charge S=0", -7.860096094205347 },
+    { "hubbard --lattice ladder:6x2 -p U=8 --charge N=12 --charge S=0", -4.730255555119437 },
+    { "heisenberg --sites 100 --charge S=0", -44.127739893296235 },
+    { "heisenberg --sites 100 --charge S=1", -44.087299183785504 },
+}
+for k, case in ipairs(levels_by_spin) do
+    if k > 3 and os.getenv "KL_TEST_ROUNDS" then break end -- long under tools that watch every access
+    local told, why = result(("dmrg %s -o none"):format(case[1]))
+    local off = told and math.abs(told.energy - case[2])
+    ok(off and told.converged and off <= told.error_estimate + 1e-12 and told.error_estimate < 1e-8,
+        "the level of " .. case[1], off, told and told.error_estimate, why)
+end
+
+-- 6. Refused in one line -------------------------------------------------------------------------
 
 for _, case in ipairs {
     { "dmrg hubbard --sites 6 --charge N=6 --charge S=0 --start p1.h5", "holds a state without S" },
