@@ -179,8 +179,8 @@ static string string_at(const kl_signstrings *s, int k, int nsite, int p)
     return (string){s->sign + at * s->d, s->flip[at]};
 }
 
-/* to[n][n] = sum over states s of the site, sign(s) A_s'^T from A_s, of a matrix A of n columns in sector c of
-   the enlarged basis; s' is what s is exchanged for. work: as large as A. */
+/* to[n][n] = sum over states s of the site, sign(s) A_s'^T from A_s, of a matrix A of n columns in sector c
+   of the enlarged basis; s' is what s is exchanged for. work: as large as A. */
 static void carry(const kl_enlarged *e, int c, string u, double *const *from, const double *a, int n,
                   double *work, double *to)
 {
