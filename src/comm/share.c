@@ -454,7 +454,9 @@ kl_status kl_share_room(kl_exec *ex, int64_t n, kl_dptr *whole, kl_err *err)
 {
     kl_comm *const c = ex->ranks->comm;
     whole->addr = 0;
-    if (ex->space == KL_SPACE_HOST && kl_comm_common(c, n * (int64_t)sizeof(double))) return KL_OK;
+    /* all ask, for some may be on devices */
+    const int devices = kl_comm_most(c, ex->space != KL_SPACE_HOST) != 0;
+    if (!devices && kl_comm_common(c, n * (int64_t)sizeof(double))) return KL_OK;
     return ex->vt.alloc(ex, n, whole, err);
 }
 
