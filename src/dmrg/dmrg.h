@@ -260,7 +260,8 @@ typedef struct kl_dmrg_plan {
     int64_t nrecord;
     int bond_op_max, bond_op_mid; /* operators kept at a cut: largest, middle */
     double flop_apply; /* one H x */
-    int64_t memory_bytes;
+    int64_t memory_bytes; /* the larger of what its sweeps take, and what is measured of its last state */
+    int64_t sweep_bytes, measuring_bytes;
     double seconds_sweep; /* estimate from a measured rate, */
     double seconds_part[KL_NPLAN]; /* and of what it is made */
     double rate; /* that rate, flop a second */

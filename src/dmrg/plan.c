@@ -489,9 +489,10 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
     const int64_t listing =
         packs + parts + (mid->l->list_bytes > mid->r->list_bytes ? mid->l->list_bytes : mid->r->list_bytes);
     if (listing > plan->memory_bytes) plan->memory_bytes = listing;
-    const int64_t last = measuring_bytes(
+    plan->sweep_bytes = plan->memory_bytes;
+    plan->measuring_bytes = measuring_bytes(
         ex, o, mid, parts + 2 * mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork);
-    if (last > plan->memory_bytes) plan->memory_bytes = last;
+    if (plan->measuring_bytes > plan->memory_bytes) plan->memory_bytes = plan->measuring_bytes;
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
     plan->nsector = mid->lay.npair;

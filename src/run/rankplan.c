@@ -25,6 +25,8 @@ static const double alike = 0.08;
 /* Products with H at a bond, as in kl_dmrg_plan.seconds_sweep; exchanges of each, and of truncation and
    growth. */
 static const double products = 5, exchanges = 5, others = 20;
+/* Vectors in the memory that processors of one machine have in common: two, with room to grow. */
+#define IN_COMMON 2.5
 
 static int rows_of(int most)
 {
@@ -82,10 +84,11 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int devices, int most, const k
         r->traffic = nstep * else_where * (products * dim + 2 * block);
         r->seconds = p->seconds_sweep * (alike + (1 - alike) * share) + r->traffic / between->rate +
                      several * nstep * (products * exchanges + others) * between->latency;
-        r->bytes =
-            (double)p->memory_bytes + several * dim -
-            else_where * 8.0 *
-                ((double)p->solver_doubles + fmax(0, (double)(p->operator_doubles - p->centre_doubles)));
+        const double spread =
+            8.0 * ((double)p->solver_doubles + fmax(0, (double)(p->operator_doubles - p->centre_doubles)));
+        const double sweep = (double)p->sweep_bytes - else_where * spread +
+                             several * dim * (devices ? 1 : IN_COMMON / r->ranks);
+        r->bytes = fmax(sweep, (double)p->measuring_bytes); /* every rank has the last state as a whole */
         r->efficiency = p->seconds_sweep / (r->ranks * r->seconds);
     }
 out:
