@@ -271,6 +271,18 @@ static double explained(const kl_schedule *s, const kl_dmrg_result *res, int i)
     return slope * lost(s, a);
 }
 
+/* 1: row a is the only sweep at its m, so that it may not have settled, and no line before it is nearly as
+   steep as the one from there to b. Where sweeps still lead the state into another valley, such a line tells
+   of that and not of truncation. */
+static int is_doubtful(const kl_schedule *s, const kl_dmrg_result *res, const kl_dmrg_row *a,
+                       const kl_dmrg_row *b, int i)
+{
+    if (b->sites != 1 || a == b - 1) return 0;
+    if (a > res->row && alike(s, a - 1, a) && !(a[-1].noise > 0)) return 0;
+    const double before = a > res->row ? slope_between(s, a - 1, i) : 0;
+    return a->energy[i] - b->energy[i] > STEADY * before * (lost(s, a) - lost(s, b));
+}
+
 /* 1: a state of many small sectors may lack some of them: from a product no sweep opens those that two sites
    do not lead to, and nothing that is kept tells (N2 of 28 orbitals: 0.2 hartree above at a discarded weight
    of 1e-6). */
@@ -349,7 +361,9 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
        rounding. */
     /* what is beyond a bond lies some couplings above, and the nearer the less of it is left */
     const double least = b->sites == 1 ? LEAST_OF_VARIANCE * b->variance / s->unit.joint : 0;
-    const double left = fmax(fmax(drop, divisor(s, gap) * w), least);
+    double left = fmax(fmax(drop, divisor(s, gap) * w), least);
+    /* such a line says no more than none does */
+    if (is_doubtful(s, res, a, b, i)) left = fmin(left, 0.5 * slope_of(s, b) * s->unit.joint * w);
     *limit = b->energy[i] - left;
     /* What changes by more than the weight that was left out before explains is not truncation: sweeps were
        not done at that m. */
