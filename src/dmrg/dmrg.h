@@ -70,7 +70,8 @@ typedef struct kl_dmrg_opts {
     double discard;
     int max_sweep; /* of the automatic schedule; 0: 100 */
     /* 1: values will be measured on the state: the automatic schedule ends, where a sector is no larger than
-       KL_CLOSED_MOST, by sweeps that make the state as good as its energy */
+       KL_CLOSED_MOST, by sweeps that make the state as good as its energy; so it does in a larger one for an
+       accuracy of 1e-10, where these sweeps need no more than about a thousand states */
     int measured;
     int alone; /* 1: no other valley than the start's is looked for: valleys.h */
     const int *start; /* [nsite] state of each position for a product start; NULL: chosen */

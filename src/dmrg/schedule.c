@@ -67,6 +67,12 @@ enum {
 /* of that weight: what sweeps for the state leave out; and of its root: their residual over the gap */
 #define CLOSING_DISCARD 0.1
 #define CLOSING_RESIDUAL 0.1
+/* In a large sector, for the accuracy that asks for it, the weight may be so much more (values are good to
+   1e-9 then), and the states that the sweeps are expected to keep no more than so many. */
+#define LARGE_ACCURACY 1.001e-10
+#define LARGE_LACKS 100.0
+#define LARGE_STATES 1024.0
+#define FALLS 8.0 /* power of m that discarded weights fall by, of chains 6 to 13 */
 /* of the wanted accuracy: its residual at bonds next to the middle */
 #define EXACT_RESIDUAL 1.0
 /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe
@@ -310,12 +316,27 @@ static int left_room(const kl_schedule *s, const kl_dmrg_result *res)
 
 /* ---- the state, where values are measured ---- */
 
+/* 1: a sector whose blocks may have more states than anybody wants to keep. */
+static int is_large(const kl_schedule *s) { return s->sector > KL_CLOSED_MOST; }
+
 /* Of a large sector the energy converges as the square of what the state lacks, and the values do not. */
 static int may_close(const kl_schedule *s)
 {
     const kl_dmrg_opts *const o = s->opts;
+    if (is_large(s) && !(o->accuracy > 0 && o->accuracy <= LARGE_ACCURACY)) return 0;
     return o->measured && o->nsweep == 0 && o->discard == 0 && o->max_apply == 0 && !s->whole &&
-           s->sector > 0 && s->sector <= KL_CLOSED_MOST;
+           s->sector > 0;
+}
+
+/* States that a sweep needs to leave out no more than that, if what it leaves out goes on falling as it did;
+   FALLS where that is not known. */
+static double states_for(const kl_schedule *s, const kl_dmrg_result *res, double weight)
+{
+    const kl_dmrg_row *const b = &res->row[res->nrow - 1], *a = b;
+    while (a > res->row && (a->m >= b->m || a->noise > 0)) a--;
+    const int known = a->m < b->m && same_kind(s, a, b) && lost(s, a) > lost(s, b) && lost(s, b) > 0;
+    const double power = known ? log(lost(s, a) / lost(s, b)) / log((double)b->m / a->m) : FALLS;
+    return b->m * pow(fmax(1, lost(s, b) / weight), 1 / power);
 }
 
 /* Sweeps at the end that were made for the state: the energy waited for nothing before them. */
@@ -382,6 +403,9 @@ static int is_close(const kl_schedule *s, const kl_dmrg_result *res, const kl_ou
 /* 1: the next sweep is for the state. */
 static int closes(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *o)
 {
+    if (may_close(s) && is_large(s) && closing_sweeps(s, res) == 0 &&
+        states_for(s, res, CLOSING_DISCARD * o->lacks_wanted) > LARGE_STATES)
+        return 0;
     return may_close(s) && o->wait == KL_WAIT_NOTHING && !suspicious(s, &res->row[res->nrow - 1], 0) &&
            !is_close(s, res, o) && closing_sweeps(s, res) < CLOSING_MOST;
 }
@@ -443,6 +467,7 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     o.kept_wanted = exact ? EXACT_KEPT * o.wanted : o.wanted;
     o.lacks = exact ? b->discarded : 0;
     o.lacks_wanted = pow(EXACT_LACKS * fmax(o.wanted / scale_of(s, b->energy[0]), 1e-12), 2);
+    if (is_large(s)) o.lacks_wanted *= LARGE_LACKS;
     o.residual_wanted =
         fmax(CLOSING_RESIDUAL * sqrt(o.lacks_wanted) * divisor(s, o.gap), 16 * rounding_of(s));
     /* a state not told apart is known no better itself */

@@ -1,6 +1,8 @@
 /* Error bars of hard ground states hold; the quick part of bars.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "bars.h"
+#include "base/dense.h"
+#include "dmrg/measure.h"
 
 static void test_bars_hold(void **state)
 {
@@ -261,6 +263,47 @@ static void test_valleys(void **state)
     core_no_memory();
 }
 
+/* Values in a sector of 40 million states, to 1e-9 for an accuracy of 1e-10: free fermions, t = 1/2, in a
+   random potential. */
+static void test_values(void **state)
+{
+    enum { N = 28 };
+    kl_err err = {""};
+    kl_measure *m = NULL;
+    kl_siteop *sz = NULL;
+    double a[N * N] = {0}, level[N], local[N], off = 0;
+    char sets[N * 8 + 20] = "Delta=0 h=";
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        const double h = (i * 37 % 11 - 5) / 16.0;
+        snprintf(sets + strlen(sets), 12, "%s%.4f", i > 0 ? "," : "", h);
+        a[i * (N + 1)] = -h;
+        if (i + 1 < N) a[i * (N + 1) + 1] = 0.5;
+    }
+    expect_ok(kl_dense_eig(N, a, N, level, &err), err);
+    core_job j;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "chain:28", NULL, sets);
+    core_run r = core_auto(1e-10, kl_qn_zero(), 1, KL_STRATEGY_AUTO);
+    r.opts.sites = KL_SITES_AUTO;
+    r.opts.measured = 1;
+    core_go(&j, &r);
+    expect_ok(kl_measure_create(j.ex, r.state, 0, j.lat, &m, &err), err);
+    expect_ok(kl_siteop_create(j.model, "Sz", &sz, &err), err);
+    expect_ok(kl_measure_local(m, sz, local, &err), err);
+    for (int i = 0; i < N; i++) {
+        double n = 0;
+        for (int k = 0; k < N / 2; k++) n += a[i + k * N] * a[i + k * N];
+        off = fmax(off, fabs(local[i] - (n - 0.5)));
+    }
+    kl_test_case("values off by %g, told %g", off, r.res.distance);
+    expect_true(off < 1e-9 && off <= r.res.distance && r.res.distance < 1e-6);
+    kl_siteop_destroy(&sz);
+    kl_measure_destroy(&m);
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
+}
+
 static void count(void *self) { ++*(int *)self; }
 
 /* Starts that the caller chose, as products and as saved states: with walls too many they are traps and given
@@ -329,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_far_edges),
         cmocka_unit_test(test_from_a_trap),
         cmocka_unit_test(test_valleys),
+        cmocka_unit_test(test_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

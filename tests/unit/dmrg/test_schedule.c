@@ -410,6 +410,13 @@ static void test_closing(void **state)
         s.opts.max_sweep = 0;
         s.plan.sector = 2 * KL_CLOSED_MOST;
         expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), 1);
+        /* a larger sector for 1e-10 alone, where it does not take too many states: weights fall as the sixth
+           power of m, then as the first */
+        s.res.nrow = 4;
+        s.opts.accuracy = 1e-10;
+        add(&s, 152, 1, -10, 1e-13, NAN, NAN)->wait = KL_WAIT_TRUNCATION;
+        add(&s, 304, 1, -10 - 1e-13, 1e-13 / (good ? 64 : 2), NAN, NAN)->wait = KL_WAIT_NOTHING;
+        expect_eq(kl_schedule_ends(&s.plan, &s.res, &stop), !good);
     }
 }
 
