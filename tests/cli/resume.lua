@@ -12,8 +12,10 @@ local ok, skip, at, shell, run = kit.ok, kit.skip, kit.at, kit.shell, kit.run
 local energy, refused = kit.energy, kit.refused
 local difference = kit.difference
 
--- for tools that watch every access
-local function rounds(all) return math.min(all, tonumber(os.getenv "KL_TEST_ROUNDS") or all) end
+-- For tools that watch every access: fewer rounds, and where many runs are made, shorter ones.
+local watched = tonumber(os.getenv "KL_TEST_ROUNDS")
+local function rounds(all) return math.min(all, watched or all) end
+local function short(line) return watched and line:gsub("sites 32", "sites 16"):gsub("24", "12") or line end
 
 local kill_at = quote(absolute(assert(arg[2], "the path of kill_at is missing")))
 
@@ -183,7 +185,8 @@ end
 -- A sweep of a parameter goes on with the values that are left, whichever of its files is named; each of them
 -- ends with the bits of an undisturbed one.
 do
-    local chain = "dmrg heisenberg --sites 32 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0 --threads 1 --sweep-parameter Delta=0.5:1.5:0.25 -o "
+    local chain = short "dmrg heisenberg --sites 32 --charge Sz=0 --accuracy 1e-10 --checkpoint-every 0 --threads 1"
+        .. " --sweep-parameter Delta=0.5:1.5:0.25 -o "
     local function told(doc) -- of the table, but for the names of files
         for _, row in ipairs(doc and doc.runs or {}) do row.output = nil end
         return doc
@@ -318,7 +321,7 @@ end
 -- that nobody killed.
 do
     local method = {
-        dmrg = "dmrg heisenberg -p S=1 --sweep-parameter sites=12,24 --charge Sz=0:1 --accuracy 1e-8",
+        dmrg = short "dmrg heisenberg -p S=1 --sweep-parameter sites=10,24 --charge Sz=0:1 --accuracy 1e-8",
         ed = "ed heisenberg --lattice ring --sweep-parameter sites=14,18 --charge Sz=0:1",
     }
     for name, line in pairs(method) do
