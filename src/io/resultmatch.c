@@ -48,6 +48,14 @@ char *kl_result_print_charges(const kl_result *r, char *buf, size_t size)
         const kl_result_charge *q = &r->charge[c];
         const int64_t num = (int64_t)q->value * q->unit_num;
         const char *gap = c > 0 ? " " : "";
+        int irrep = 1, bit;
+        if (kl_charge_irrep_bit(q->name) == 0) {
+            for (; c < r->ncharge && (bit = kl_charge_irrep_bit(r->charge[c].name)) >= 0; c++)
+                irrep += r->charge[c].value << bit;
+            c--;
+            at += (size_t)snprintf(buf + at, size - at, "%sirrep=%d", gap, irrep);
+            continue;
+        }
         if (num % q->unit_den == 0)
             at += (size_t)snprintf(buf + at, size - at, "%s%s=%lld", gap, q->name,
                                    (long long)(num / q->unit_den));

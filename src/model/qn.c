@@ -73,13 +73,32 @@ char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size)
     return buf;
 }
 
+int kl_charge_irrep_bit(const char *name)
+{
+    static const char begin[] = "irrep_bit";
+    const size_t n = sizeof begin - 1;
+    return strncmp(name, begin, n) == 0 && name[n] >= '1' && name[n] <= '3' && name[n + 1] == '\0'
+               ? name[n] - '1'
+               : -1;
+}
+
 char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size)
 {
     size_t at = 0;
     if (size) buf[0] = '\0';
     for (int c = 0; c < m->ncharge && at < size; c++) {
         char value[32];
-        const int n = snprintf(buf + at, size - at, "%s%s=%s", c ? " " : "", m->charge[c].name,
+        int irrep = 1, bit;
+        const char *const gap = c > 0 ? " " : "";
+        if (kl_charge_irrep_bit(m->charge[c].name) == 0) {
+            for (; c < m->ncharge && (bit = kl_charge_irrep_bit(m->charge[c].name)) >= 0; c++)
+                irrep += a.v[c] << bit;
+            c--;
+            const int n = snprintf(buf + at, size - at, "%sirrep=%d", gap, irrep);
+            at += n > 0 ? (size_t)n : 0;
+            continue;
+        }
+        const int n = snprintf(buf + at, size - at, "%s%s=%s", gap, m->charge[c].name,
                                kl_charge_print(&m->charge[c], a.v[c], value, sizeof value));
         at += n > 0 ? (size_t)n : 0;
     }

@@ -27,7 +27,11 @@ int kl_qn_odd(const kl_model *m, kl_qn a);       /* fermion parity, 0 or 1 */
 /* "1/2": a stored integer of that charge in the user's unit, into buf; returns buf. */
 char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size);
 
-/* "Sz=1/2 N=3" into buf, always terminated; returns buf. Values in the user's units. */
+/* The bit of a molecule's irrep, from 0, that a charge of this name is; -1: it is none. */
+int kl_charge_irrep_bit(const char *name);
+
+/* "Sz=1/2 N=3" into buf, always terminated; returns buf. Values in the user's units; bits of an irrep are one
+   number from 1, as FCIDUMP files count: irrep=3. */
 char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size);
 
 /* name "Sz", text "1/2" -> stored integer in *index-th charge. EINPUT lists the charges and the unit. */
