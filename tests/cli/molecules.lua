@@ -44,8 +44,8 @@ local irreps = {}
 for k in told_irreps:gmatch "\nN_up=2 N_dn=2 irrep=(%d) " do irreps[#irreps + 1] = k end
 table.sort(irreps)
 ok(table.concat(irreps, " ") == "1 2 3 4" and kit.energy("show n2.h5") ~= nil
-   and select(2, run "show n2.h5"):find "charges +N_up=7 N_dn=7 irrep=1\n", "irreps are told by their numbers",
-   told_irreps)
+   and select(2, run "show n2.h5"):find "charges +N_up=7 N_dn=7 irrep=1\n",
+   "irreps are told by their numbers", told_irreps)
 local drawn = {}
 for _, one in ipairs(select(2, kit.energy "plot n2.h5").panels) do drawn[one.title] = one end
 local occupied, mixed = drawn["natural occupations"], drawn["entropy of each orbital"]
