@@ -4,6 +4,16 @@
 
 #include <math.h>
 
+const char *const kl_dmrg_wait_text[] = {
+    "nothing",
+    "more sweeps without noise",
+    "less truncation: more states kept",
+    "sweeps that change the energy less",
+    "smaller residuals of the eigensolver",
+    "a kept state as low as the energy told",
+    "states that lie close to be told apart",
+};
+
 /* The last sweep before `at` that kept fewer states; -1: there is none without noise. */
 static int narrower(const kl_dmrg_row *row, int at)
 {

@@ -10,16 +10,6 @@
 #include <limits.h>
 #include <math.h>
 
-const char *const kl_dmrg_wait_text[] = {
-    "nothing",
-    "more sweeps without noise",
-    "less truncation: more states kept",
-    "sweeps that change the energy less",
-    "smaller residuals of the eigensolver",
-    "a kept state as low as the energy told",
-    "states that lie close to be told apart",
-};
-
 enum {
     M_FIRST = 24,
     M_FIRST_MANY = 96, /* of many sectors */
@@ -552,10 +542,9 @@ static int alike_held(const kl_schedule *s, const kl_dmrg_result *res, int held)
     return n;
 }
 
-/* Of the next sweep; *last: the last one of those at the start that have some. Of many small sectors the
-   wanted state lacks some when guards, for which states were kept, are let go and m does not grow: noise
-   opens these again. Two sites alone do not (H10 of 24 states in an arbitrary order: 0.012 hartree above what
-   noise leads to). */
+/* Of the next sweep; *last: the last of those at the start that have some. Of many small sectors the wanted
+   state lacks some when guards are let go and m does not grow: noise opens them, two sites alone do not (H10
+   of 24 states in an arbitrary order: 0.012 hartree higher). */
 static double noise_of(const kl_schedule *s, const kl_dmrg_result *res, int held, int *last)
 {
     static const double few[] = {1e-4, 1e-6}, many[] = {1e-4, 1e-4, 1e-5}, again[] = {1e-4, 1e-5};
