@@ -10,6 +10,7 @@
 #include "dmrg/dmrg.h"
 #include "dmrg/canonical.h"
 #include "dmrg/engine.h"
+#include "dmrg/engineroom.h"
 #include "dmrg/lopsided.h"
 #include "dmrg/products.h"
 #include "base/mem.h"
@@ -34,6 +35,8 @@ const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
 enum {
     VALLEY_SWEEPS = 50, /* after which another valley is no longer looked for */
     START_M = 24,      /* states of a start that is made up */
+    PROBE_WIDE = 256, /* and of the blocks that a probe begins in, where a run kept more than twice as many */
+    PROBE_MORE = 2, /* sweeps more with noise then, a tenth of what one in such blocks takes */
     WHOLE_APPLY = 2000 /* products for each state of a sector that is solved as a whole */
 };
 #define WHOLE 65536.0        /* states of such a sector at most, */
@@ -311,16 +314,6 @@ out:
     return st;
 }
 
-static int widest(const kl_state *s)
-{
-    int64_t m = 1;
-    for (int p = 0; p < s->nsite; p++) {
-        if (s->left[p] && s->left[p]->basis.total > m) m = s->left[p]->basis.total;
-        if (s->right[p] && s->right[p]->basis.total > m) m = s->right[p]->basis.total;
-    }
-    return (int)m;
-}
-
 /* A sector that is small enough is solved as a whole at the middle bond in the first sweep, in its backward
    half, when all states of both blocks are there; and wherever blocks hold all. Sweeps alone may end in an
    eigenstate that is not the lowest: two sites and what they are coupled to cannot tell. */
@@ -458,11 +451,19 @@ static kl_status probe(run *r, kl_err *err)
     double energy[KL_MAX_STATE];
     memcpy(energy, r->energy, sizeof energy);
     r->probing = 1;
-    for (int k = 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
+    const int wide = last->m_reached > 2 * PROBE_WIDE;
+    const kl_trunc_opts few = {
+        .m = PROBE_WIDE, .nstate = r->e->nstate, .full = r->o->full, .way = r->o->truncation};
+    if (wide) { /* no bond is optimized in blocks as wide as the run's */
+        KL_TRY(kl_engine_carry(r->e, r->e->nsite - 2, &few, err));
+        KL_TRY(go_to(r, fast_for_few(r, few.m), err));
+        KL_TRY(kl_engine_carry(r->e, 0, &few, err));
+    }
+    for (int k = wide ? -PROBE_MORE : 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
         const kl_stage g = kl_schedule_probe(&r->plan, k);
         kl_dmrg_row row = new_row(r, &g);
         KL_TRY(kl_engine_hold(r->e, g.held, err));
-        if (k == 0) { /* until then blocks have as many states as the run had */
+        if (k == 0 && !wide) { /* until then blocks have as many states as the run had */
             KL_TRY(go_right(r, &g, 0, &row, err));
             KL_TRY(go_to(r, fast_for_few(r, g.m), err));
         }
@@ -617,7 +618,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
         memcpy(res->row, o->done, sizeof *res->row * (size_t)rows);
         res->nrow = r.sweep = o->ndone;
         r.plan.m_start = res->row[0].m_start;
-    } else if (*state) r.plan.m_start = widest(*state);
+    } else if (*state) r.plan.m_start = kl_state_widest(*state);
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
     if (o->records) KL_TRY(kl_reclist_create(o->records, err));
     KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));

@@ -194,3 +194,12 @@ kl_status kl_engine_bring_isometry(kl_engine *e, kl_side side, int pos, kl_err *
     iso->away = 0;
     return kl_share_bring(e->ex, iso->ndata, side == KL_LEFT ? &e->left_data[pos] : &e->right_data[pos], err);
 }
+
+kl_status kl_engine_carry(kl_engine *e, int to, const kl_trunc_opts *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_trunc_info info;
+    while (e->centre != to) KL_TRY(kl_engine_move(e, e->centre < to ? 1 : -1, o, &info, err));
+out:
+    return st;
+}

@@ -33,4 +33,7 @@ kl_status kl_engine_put_away(kl_engine *e, kl_side side, int pos,
 kl_status kl_engine_bring_block(kl_engine *e, kl_block *b, kl_err *err) KL_MUST_CHECK;
 kl_status kl_engine_bring_isometry(kl_engine *e, kl_side side, int pos, kl_err *err) KL_MUST_CHECK;
 
+/* The centre goes to bond `to`; wavefunctions are truncated on the way and not optimized. */
+kl_status kl_engine_carry(kl_engine *e, int to, const kl_trunc_opts *o, kl_err *err) KL_MUST_CHECK;
+
 #endif

@@ -201,3 +201,13 @@ out:
     kl_state_destroy(&s);
     return st;
 }
+
+int kl_state_widest(const kl_state *s)
+{
+    int64_t m = 1;
+    for (int p = 0; p < s->nsite; p++) {
+        if (s->left[p] && s->left[p]->basis.total > m) m = s->left[p]->basis.total;
+        if (s->right[p] && s->right[p]->basis.total > m) m = s->right[p]->basis.total;
+    }
+    return (int)m;
+}

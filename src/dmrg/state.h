@@ -71,4 +71,7 @@ int64_t kl_state_narrow_size(const kl_state *s);
 kl_status kl_state_copy(const kl_state *from, const kl_terms *terms, kl_state **to,
                         kl_err *err) KL_MUST_CHECK;
 
+/* States of its widest block. */
+int kl_state_widest(const kl_state *s);
+
 #endif

@@ -126,6 +126,29 @@ static void test_schedule_of_ones_own(void **state)
     core_no_memory();
 }
 
+/* A state in wide blocks is carried into narrow ones before it is probed: a ladder whose next state is 0.018
+   above (`kronlat ed`). The state kept is the one found. */
+static void test_probe_of_many(void **state)
+{
+    (void)state;
+    if (KL_TEST_WATCHED) skip();
+    kl_dmrg_sweep sweep[] = {{32, 1e-4, 1e-3}, {530, 0, 1e-3}};
+    core_job j;
+    core_open(&j, core_model("hubbard", "F=1/2"), "ladder:6x2", NULL, "U=8");
+    core_run r = {.opts = {.nstate = 1, .nsweep = 2, .sweep = sweep, .seed = 1, .sites = KL_SITES_TWO}};
+    r.opts.target = core_charge(j.model, "N_up=6 N_dn=5");
+    core_go(&j, &r);
+    kl_test_case("%s in wide blocks", j.name);
+    expect_true(r.res.row[1].m_reached > 512 && r.res.row[1].probed);
+    expect_near(r.res.gap, 1.8e-2, 1e-2); /* by 48 states */
+    expect_near(r.res.energy_kept[0], r.res.energy[0], 1e-3);
+    expect_eq(kl_state_widest(r.state), r.res.row[1].m_reached);
+    r.opts.sweep = NULL; /* not from the heap */
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
+}
+
 /* From a saved state the automatic schedule carries no guards at first; the probe sees the second state, and
    the run goes on with both. */
 static void test_from_a_mixture(void **state)
@@ -366,6 +389,7 @@ int main(void)
         cmocka_unit_test(test_whole_gap),
         cmocka_unit_test(test_near_degenerate),
         cmocka_unit_test(test_schedule_of_ones_own),
+        cmocka_unit_test(test_probe_of_many),
         cmocka_unit_test(test_from_a_mixture),
         cmocka_unit_test(test_domain_wall),
         cmocka_unit_test(test_wide_wall),
