@@ -416,6 +416,7 @@ static kl_status begin_lower(run *r, kl_err *err)
     const kl_stage g = kl_schedule_stage(&r->plan, r->res);
     if (saved) same.nstate = g.held;
     row->held = same.nstate;
+    row->again = 1;
     KL_TRY(kl_engine_create(from->terms, from->ex, &same, &e, err));
     KL_TRY(kl_engine_start(e, start_m(r, &g), low.n, low.state, err));
     for (int k = 0; k < low.n; k++) r->energy[k] = low.energy[k] + r->constant;

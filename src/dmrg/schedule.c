@@ -48,8 +48,7 @@ enum {
 #define PARTED 0.3 /* of its gap: what the energy is uncertain by when a guard may go */
 #define HOLDS 0.1 /* of its gap: what the kept state may lie too high by and not hold much of it */
 #define FALLING 0.7 /* of the gap one sweep before: a gap that falls so fast is not known yet */
-/* of the wanted accuracy: what the kept state may cost where the energy is exact */
-#define EXACT_KEPT 0.02
+#define EXACT_KEPT 0.02 /* of the wanted accuracy: what the state may cost where the energy is exact */
 /* The same as a relative number: the square root of the weight that such a state may lack. Values of
    operators of norm 1 are off by a tenth of that as a rule, and by no more than ten times the energy's
    accuracy. */
@@ -63,8 +62,7 @@ enum {
 #define LARGE_LACKS 100.0
 #define LARGE_STATES 1024.0
 #define FALLS 8.0 /* power of m that discarded weights fall by, of chains 6 to 13 */
-/* of the wanted accuracy: its residual at bonds next to the middle */
-#define EXACT_RESIDUAL 1.0
+#define EXACT_RESIDUAL 1.0 /* of the wanted accuracy: its residual at bonds next to the middle */
 /* in units of the couplings: sweeps of one state may settle in a mixture with one that is closer, and a probe
    cannot tell how close */
 #define NEAR 3e-3
@@ -627,20 +625,22 @@ static kl_stage closing(const kl_schedule *s, const kl_dmrg_result *res, const k
                       .precise = 1};
 }
 
-/* A row of the schedule that was given; behind its end the last one once more. */
+/* A row of the schedule that was given; behind its end the last one once more. What begins again from products
+   of site states has noise: they have no sectors but their own, and H alone may not lead out of these. */
 static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
 {
     const kl_dmrg_opts *const o = s->opts;
     const kl_dmrg_sweep *const sweep = &o->sweep[res->nrow < o->nsweep ? res->nrow : o->nsweep - 1];
+    const double noise = fmax(sweep->noise, res->nrow == 1 && res->row->again ? 1e-4 : 0);
     return (kl_stage){.m = sweep->m,
                       .held = o->nstate,
-                      .noise = sweep->noise,
-                      .sites = sites_of(s, res->nrow, sweep->noise),
+                      .noise = noise,
+                      .sites = sites_of(s, res->nrow, noise),
                       .tol = sweep->tol > 0 ? sweep->tol : 1e-8 * s->unit.gap,
                       .max_apply = kl_dmrg_max_apply(o),
                       .m_min = o->m_min,
                       .discard = o->discard,
-                      .precise = sweep->noise == 0 && res->nrow && lost(s, &res->row[res->nrow - 1]) < 1e-11};
+                      .precise = noise == 0 && res->nrow && lost(s, &res->row[res->nrow - 1]) < 1e-11};
 }
 
 kl_stage kl_schedule_stage(const kl_schedule *s, const kl_dmrg_result *res)

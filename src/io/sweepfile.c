@@ -17,6 +17,7 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     int64_t sites; /* 0: two, and no variance: files from before one-site sweeps */
     double variance, unit; /* unit: 0, which is 1, in such files */
     int64_t states; /* 0: not known */
+    int64_t again;
     double energy[KL_MAX_STATE];
 } sweep_record;
 
@@ -49,6 +50,7 @@ static hid_t sweep_type(int nstate, int in_memory)
         {"variance", offsetof(sweep_record, variance), 0},
         {"unit", offsetof(sweep_record, unit), 0},
         {"states", offsetof(sweep_record, states), 1},
+        {"again", offsetof(sweep_record, again), 1},
     };
     static_assert(KL_NGUARD == 2, "the gaps' names are written out");
     enum { NFIELD = sizeof(field) / sizeof(field[0]) };
@@ -94,7 +96,8 @@ kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
                                    .sites = r->sites,
                                    .variance = r->variance,
                                    .unit = r->unit,
-                                   .states = r->states};
+                                   .states = r->states,
+                                   .again = r->again};
         memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
@@ -145,6 +148,7 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->residual = r->held ? r->residual : NAN;
         to->kept = r->held ? r->kept : NAN;
         to->states = r->states > 0 ? r->states : 0;
+        to->again = r->again != 0;
         to->sites = r->sites == 1 ? 1 : 2;
         to->variance = r->sites == 1 ? r->variance : NAN;
         to->unit = r->unit > 0 ? r->unit : 1;

@@ -218,6 +218,28 @@ static void test_valley(void **state)
     core_no_memory();
 }
 
+/* A schedule whose only noise is in its first sweep, so short that a product of site states lies below what
+   that finds: a wall of doubly occupied sites or singly occupied ones of no energy, which H alone does not
+   leave. ed: -8.8389633225. */
+static void test_short_schedule(void **state)
+{
+    (void)state;
+    kl_dmrg_sweep sweep[] = {{20, 1e-4, 1e-3}, {60, 0, 1e-3}, {60, 0, 1e-3}, {60, 0, 1e-3}};
+    core_job j;
+    core_open(&j, core_model("hubbard", NULL), "cylinder:4x3", NULL, "U=4");
+    core_run r = {.opts = {.nstate = 1, .nsweep = 4, .sweep = sweep, .seed = 1, .max_apply = 2}};
+    r.opts.target = core_charge(j.model, "N_up=6 N_dn=6");
+    core_go(&j, &r);
+    const kl_dmrg_row *const row = r.res.row;
+    expect_true(row[0].again && !row[1].again && row[1].noise > 0 && row[2].noise == 0);
+    kl_test_case("%.12g +- %g", r.res.energy[0], r.res.error_estimate);
+    expect_true(row[0].energy[0] > 0 && r.res.energy[0] < -7);
+    r.opts.sweep = NULL; /* not from the heap */
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -225,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_known),
         cmocka_unit_test(test_run_out),
         cmocka_unit_test(test_valley),
+        cmocka_unit_test(test_short_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
