@@ -625,8 +625,8 @@ static kl_stage closing(const kl_schedule *s, const kl_dmrg_result *res, const k
                       .precise = 1};
 }
 
-/* A row of the schedule that was given; behind its end the last one once more. What begins again from products
-   of site states has noise: they have no sectors but their own, and H alone may not lead out of these. */
+/* A row of the schedule that was given; behind its end the last one once more. What begins again from site
+   states' products has noise: they have no sectors but their own, and H alone may not lead out of these. */
 static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
 {
     const kl_dmrg_opts *const o = s->opts;
