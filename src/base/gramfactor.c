@@ -6,6 +6,7 @@
 #include "base/gemm.h"
 #include "base/par.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -13,6 +14,7 @@ enum {
     STAGES = 3, /* of Gram matrices: 1e-9 each */
 };
 #define STAGE 1e-9
+#define SMALL 1e-3 /* of the norm of a column behind it */
 #define NOISE 1e-22 /* of the largest value: what the vectors of one stage leave in the next */
 
 /* The matrices of one factorization: all have leading dimension ld. */
@@ -127,46 +129,78 @@ typedef struct ends {
     double *g, *r;
     double *a, *m;
     const double *norm, *alone;
+    const double *order; /* a and m have column order[j] as their jth */
 } ends;
 
 /* Columns of norm 1: those of a wavefunction differ by all that a double holds. */
 static void begin_task(void *self, int64_t j, int thread)
 {
     const ends *const x = self;
-    const int64_t n = x->n;
+    const int64_t n = x->n, col = (int64_t)x->order[j];
     (void)thread;
     memset(x->a + j * n, 0, (size_t)n * sizeof *x->a);
-    for (int64_t i = j; i < n; i++)
-        x->a[i + j * n] =
-            x->norm[i] > 0 && x->norm[j] > 0 ? x->g[i + j * n] / x->norm[i] / x->norm[j] : i == j;
+    for (int64_t i = j; i < n; i++) {
+        const int64_t row = (int64_t)x->order[i];
+        const double g = row >= col ? x->g[row + col * n] : x->g[col + row * n];
+        x->a[i + j * n] = x->norm[row] > 0 && x->norm[col] > 0 ? g / x->norm[row] / x->norm[col] : i == j;
+    }
 }
 
 static void end_task(void *self, int64_t j, int thread)
 {
     const ends *const x = self;
-    const int64_t n = x->n;
+    const int64_t n = x->n, col = (int64_t)x->order[j];
     (void)thread;
-    for (int64_t i = 0; i <= j; i++) {
-        const double t = x->norm[i] > 0 && x->norm[j] > 0 ? x->m[j + i * n] / x->norm[i] : 0;
-        x->g[i + j * n] = x->drop && x->alone[j] > 0 ? 0 : t;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = (int64_t)x->order[i];
+        const int there = i <= j && x->norm[row] > 0 && x->norm[col] > 0;
+        x->g[row + col * n] = !there || (x->drop && x->alone[j] > 0) ? 0 : x->m[j + i * n] / x->norm[row];
+        if (x->r)
+            x->r[row + col * n] = i > j || (x->drop && x->alone[i] > 0) ? 0 : x->a[j + i * n] * x->norm[col];
     }
-    for (int64_t i = j + 1; i < n; i++) x->g[i + j * n] = 0;
-    if (!x->r) return;
-    for (int64_t i = 0; i <= j; i++)
-        x->r[i + j * n] = x->drop && x->alone[i] > 0 ? 0 : x->a[j + i * n] * x->norm[j];
-    for (int64_t i = j + 1; i < n; i++) x->r[i + j * n] = 0;
+}
+
+typedef struct sized {
+    double norm;
+    int at;
+} sized;
+
+static int larger_first(const void *pa, const void *pb)
+{
+    const sized *const a = pa, *const b = pb;
+    return a->norm != b->norm ? (a->norm < b->norm) - (a->norm > b->norm) : a->at - b->at;
+}
+
+/* In what order columns are taken: as they are, unless one is SMALL beside one behind it. A column that is
+   nearly the sum of those before is told from them by large numbers that cancel; the larger columns behind it
+   would be made of what rounding leaves of it. Returns 1 where they are sorted. */
+static int find_order(int n, const double *norm, double *order, sized *list)
+{
+    double behind = 0;
+    int sorted = 0;
+    for (int j = n - 1; j >= 0; j--) {
+        sorted |= norm[j] > 0 && norm[j] < SMALL * behind;
+        behind = fmax(behind, norm[j]);
+        order[j] = j;
+    }
+    if (!sorted) return 0;
+    for (int j = 0; j < n; j++) list[j] = (sized){norm[j], j};
+    qsort(list, (size_t)n, sizeof *list, larger_first);
+    for (int j = 0; j < n; j++) order[j] = list[j].at;
+    return 1;
 }
 
 void kl_gram_factor(int nthread, int n, double *g, double *r, int drop, double *work, kl_gram_found *found)
 {
     double *const a = work, *const m = a + (int64_t)n * n, *const norm = m + (int64_t)n * n,
-                  *const alone = norm + n;
-    ends x = {n, drop, g, r, a, m, norm, alone};
+                  *const alone = norm + n, *const order = alone + n;
+    ends x = {n, drop, g, r, a, m, norm, alone, order};
     *found = (kl_gram_found){.least = 1};
     for (int j = 0; j < n; j++) {
         norm[j] = g[j + (int64_t)j * n] > 0 ? sqrt(g[j + (int64_t)j * n]) : 0;
         found->ndead += norm[j] == 0;
     }
+    found->sorted = find_order(n, norm, order, (sized *)a); /* two columns or more, then */
     kl_par_split(nthread, n, begin_task, &x);
     const factor f = {kl_gemm_choose(NULL), nthread, n, g, found};
     halve(&f, n, a, m, alone);

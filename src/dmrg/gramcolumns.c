@@ -48,7 +48,8 @@ kl_status kl_gramcolumns_open(kl_exec *ex, int nblock, kl_column_block *block, k
         out->ngram += (int64_t)block[i].width * block[i].width;
         if (block[i].width > widest) widest = block[i].width;
     }
-    out->nwork = 3 * (int64_t)widest * widest + 2 * widest;
+    out->nwork = 3 * (int64_t)widest * widest + 3 * widest;
+    KL_TRY(kl_alloc(&out->sorted, nblock, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&out->small, out->ngram, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&out->work, out->nwork * ex->nthread, KL_MEM_WORK, err));
     KL_TRY(ex->vt.alloc(ex, out->ngram, &out->gram, err));
@@ -62,6 +63,7 @@ void kl_gramcolumns_close(kl_gramcolumns *g)
     if (!g->ex) return;
     g->ex->vt.release(g->ex, &g->gram);
     kl_free(&g->order);
+    kl_free(&g->sorted);
     kl_free(&g->small);
     kl_free(&g->work);
     g->ex = NULL;
@@ -132,11 +134,12 @@ static void factor_block(const factoring *f, int64_t nth, int thread, int nthrea
     const int i = g->order[nth], replaced = f->o->dependent == KL_DEPENDENT_REPLACED;
     const kl_column_block *const p = &f->at->block[i];
     const int n = p->width;
-    double *const work = g->work + thread * g->nwork, *const step = work + 2 * (int64_t)n * n + 2 * n;
+    double *const work = g->work + thread * g->nwork, *const step = work + 2 * (int64_t)n * n + 3 * n;
     kl_gram_found found;
     if (f->stages[i] != OPEN) return;
     kl_gram_factor(nthread, n, g->small + p->gram, f->o->tri ? step : NULL, f->last && !replaced, work,
                    &found);
+    g->sorted[i] = (char)found.sorted;
     if (f->o->tri) {
         double *const tri = f->o->tri + p->gram;
         kl_gemm_choose(NULL)(0, 0, n, n, n, 1.0, step, n, tri, n, 0.0, work, n);
@@ -221,7 +224,7 @@ static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at,
                 .at_c = KL_AT_Y,
                 .m = high,
                 .n = wide,
-                .k = j + wide,
+                .k = g->sorted[i] ? n : j + wide,
                 .lda = high,
                 .ldb = n,
                 .ldc = high,

@@ -19,6 +19,7 @@ typedef struct kl_gramcolumns {
     int64_t ngram;
     kl_dptr gram; /* [ngram] */
     double *small; /* [ngram] host */
+    char *sorted; /* [nblock] the last pass's: see kl_gram_found */
     double *work; /* host, of each thread */
     int64_t nwork;
 } kl_gramcolumns;
@@ -48,7 +49,8 @@ typedef struct kl_gramcolumns_opts {
     /* 1: they may be nearly orthonormal already, so that products alone are enough: looks first. Without once
        and tri. */
     int nearly;
-    /* NULL, or [ngram] on the host, ones on diagonals before: upper triangles R with Y = Q R; */
+    /* NULL, or [ngram] on the host, ones on diagonals before: R with Y = Q R, upper triangles unless small
+       columns stand before far larger ones; */
     double *tri;
     int only_tri; /* 1: the columns themselves are left unfinished then */
 } kl_gramcolumns_opts;
