@@ -366,14 +366,14 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
     const double drop = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
-    /* States left out lie at least the gap above: a line that is flatter joins two energies that are equal to
-       rounding. */
+    /* States left out lie at least the gap above: a flatter line joins two energies equal to rounding. */
     /* what is beyond a bond lies some couplings above, and the nearer the less of it is left */
     const double least = b->sites == 1 ? LEAST_OF_VARIANCE * b->variance / s->unit.joint : 0;
+    const double none = 0.5 * slope_of(s, b) * s->unit.joint * w; /* what no line would tell */
     double left = fmax(fmax(drop, divisor(s, gap) * w), least);
-    /* such a line says no more than none does */
-    if (is_doubtful(s, res, a, b, i)) left = fmin(left, 0.5 * slope_of(s, b) * s->unit.joint * w);
+    if (is_doubtful(s, res, a, b, i)) left = fmin(left, none);
     *limit = b->energy[i] - left;
+    if (b->sites == 1 && s->opts->nsweep) left = fmax(left, none); /* sweeps may end before that line bends */
     /* What changes by more than the weight that was left out before explains is not truncation: sweeps were
        not done at that m. */
     *still = a < b - 1 ? change : fmax(0, change - explained(s, res, i));

@@ -295,6 +295,27 @@ static void test_doubtful_line(void **state)
         }
 }
 
+/* The same cylinder, by a schedule that ends at 512 states: the line in the variance bends later, a bar by
+   it alone would be 0.19. */
+static void test_early_line(void **state)
+{
+    (void)state;
+    for (int given = 0; given < 2; given++) {
+        scene s;
+        begin(&s);
+        s.opts.nsweep = given ? 6 : 0;
+        add(&s, 128, 1, -22.826093, 7.9e-4, NAN, NAN);
+        add_one_site(&s, 256, -23.166493, 1.03);
+        add_one_site(&s, 512, -23.295436, 0.48);
+        add_one_site(&s, 512, -23.304853, 0.41);
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        kl_test_case("given %d", given);
+        expect_near(o.limit, -23.304853 - 0.0915, 1e-3);
+        expect_near(o.truncation, given ? 0.4194 : 0.1925, 1e-3);
+        expect_eq(o.truncation > -23.304853 + 23.565, given);
+    }
+}
+
 /* A probe that saw a state close by: the bar spans it; an automatic run goes on with both. */
 static void test_probe(void **state)
 {
@@ -488,7 +509,8 @@ int main(void)
         cmocka_unit_test(test_carried_guards), cmocka_unit_test(test_gap),
         cmocka_unit_test(test_slope),          cmocka_unit_test(test_waits),
         cmocka_unit_test(test_whole_bar),      cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_doubtful_line),  cmocka_unit_test(test_probe),
+        cmocka_unit_test(test_doubtful_line),
+        cmocka_unit_test(test_early_line),  cmocka_unit_test(test_probe),
         cmocka_unit_test(test_whole),          cmocka_unit_test(test_whole_state),
         cmocka_unit_test(test_closing),        cmocka_unit_test(test_many_sectors),
         cmocka_unit_test(test_lost_sectors),
