@@ -492,15 +492,16 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     if (!kl_valleys_wanted(r->o) || res->stop != KL_STOP_CONVERGED || res->nrow > VALLEY_SWEEPS ||
         r->plan.whole || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
         return KL_OK;
-    kl_valley_here here = {.state = state,
-                           .energy = res->row[res->nrow - 1].energy[0],
-                           .bar = kl_schedule_outlook(&r->plan, res).bar};
+    const kl_outlook now = kl_schedule_outlook(&r->plan, res);
+    kl_valley_here here = {
+        .state = state, .energy = res->row[res->nrow - 1].energy[0], .bar = now.bar};
     for (int k = 0; k < res->nrow; k++) here.flop += res->row[k].flop;
     kl_engine_opts same = options_of(r->e);
     same.nstate = 1;
     st = kl_valleys_compare(r->e->terms, fast_for_few(r, START_M), &same, r->o, r->mon, &here, &lower,
                             &r->rival, err);
     if (st == KL_ENOMEM) st = KL_OK; /* what was found stands */
+    if (now.mixed > 0) r->rival = 0; /* guards know such a state better */
     if (st != KL_OK || !lower.state) goto out;
     *ends = 0;
     for (int k = 0; k < res->nrow; k++)
