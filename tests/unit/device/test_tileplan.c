@@ -334,6 +334,13 @@ static void test_levels(void **state)
     expect_true(late > 10);
 }
 
+static void write_plan(const kl_batch *b, const kl_tile_plan_opts *o, kl_tile_plan *out)
+{
+    kl_err err = {""};
+    expect_ok(kl_tile_plan_open(b, o, 1 << 16, out, &err), err);
+    expect_ok(kl_tile_plan_write(b, 64, out, &err), err);
+}
+
 static void expect_equal_plans(const kl_tile_plan *a, const kl_tile_plan *b)
 {
     expect_eq(a->nwork, b->nwork);
@@ -409,7 +416,6 @@ static void test_tall(void **state)
     (void)state;
     for (int round = 0; round < 12; round++) {
         uint64_t seed = 31 + (uint64_t)round;
-        kl_err err = {""};
         kl_batch b;
         kl_tile_plan one, many;
         kl_tile_plan_opts o = small_blocks;
@@ -419,8 +425,7 @@ static void test_tall(void **state)
         kl_test_case("round %d", round);
         tall_list(&b, &seed);
         b.once = round % 2;
-        expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &one, &err), err);
-        expect_ok(kl_tile_plan_write(&b, 64, &one, &err), err);
+        write_plan(&b, &o, &one);
         expect_eq(one.nlaunch, 1);
         expect_true(one.ntile > 4096);
         double before = INFINITY;
@@ -433,8 +438,7 @@ static void test_tall(void **state)
         }
         expect_eq(written, b.ny);
         o.nthread = 3;
-        expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &many, &err), err);
-        expect_ok(kl_tile_plan_write(&b, 64, &many, &err), err);
+        write_plan(&b, &o, &many);
         expect_equal_plans(&one, &many);
         kl_tile_plan_clear(&many);
         kl_tile_plan_clear(&one);
@@ -448,7 +452,6 @@ static void test_threads(void **state)
     (void)state;
     for (int round = 0; round < 8; round++) {
         uint64_t seed = 7 + (uint64_t)round;
-        kl_err err = {""};
         kl_batch b;
         kl_tile_plan one, many;
         kl_tile_plan_opts o = small_blocks;
@@ -459,11 +462,9 @@ static void test_threads(void **state)
         kl_batch_init(&b);
         lists_random(&b, 700, 1500, most, round % 2, round % 2, &seed);
         expect_true(b.nrec > 3000);
-        expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &one, &err), err);
-        expect_ok(kl_tile_plan_write(&b, 64, &one, &err), err);
+        write_plan(&b, &o, &one);
         for (o.nthread = 2; o.nthread <= 5; o.nthread += 3) {
-            expect_ok(kl_tile_plan_open(&b, &o, 1 << 16, &many, &err), err);
-            expect_ok(kl_tile_plan_write(&b, 64, &many, &err), err);
+            write_plan(&b, &o, &many);
             expect_equal_plans(&one, &many);
             kl_tile_plan_clear(&many);
         }
