@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "cli/edcli.h"
 #include "cli/pictures.h"
+#include "cli/planscan.h"
 #include "run/outputs.h"
 #include "cli/report.h"
 #include "run/task.h"
@@ -28,7 +29,10 @@ kl_status kl_planrun_plan(const kl_options *o, kl_err *err)
     if (o->method != NULL && strcmp(o->method, "ed") == 0) return kl_edcli_plan(o, err);
     KL_TRY(kl_task_create(o, (int)o->sites, &t, err));
     KL_TRY(kl_task_charges(t, err));
-    KL_TRY(kl_task_one_sector(t, "a plan is for", err));
+    if (t->scanning) {
+        KL_TRY(kl_planscan(o, t, err));
+        goto out;
+    }
     KL_TRY(kl_task_aim(t, t->target, err));
     KL_TRY(kl_task_exec(o, &t->ex, err));
     const int widest = kl_options_widest(o);

@@ -87,6 +87,17 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
 /* ranks[nrank]: those of the last plan */
 void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan, int nrank,
                          const kl_rankplan *ranks);
+/* A plan of every sector of a scan, in one line each. */
+typedef struct kl_report_planned {
+    char charges[128];
+    int image; /* the sector before it of which H makes this one a reflection, or -1: then it is run */
+    int m, npair;
+    int64_t states, dim, nrecord, memory_bytes;
+    double flop_apply, seconds_sweep;
+} kl_report_planned;
+void kl_report_planscan(FILE *to, const kl_report_head *head, int64_t n, const kl_report_planned *sector);
+void kl_report_planscan_json(FILE *to, const kl_report_head *head, int64_t n,
+                             const kl_report_planned *sector);
 /* What several ranks would take of what takes one process `unit`: a sweep, a product. */
 void kl_report_rankplan(FILE *to, const char *unit, const kl_rankrate *between, int n,
                         const kl_rankplan *row);

@@ -104,7 +104,7 @@ const kl_option_row kl_option_table[] = {
           "conserved charge of the state, a number or a part of the sites (N_up=sites/2); scan (or NAME=scan) tries all "
           "values, NAME=FROM:TO or NAME=A,B,... some, and marks the lowest energy"),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
-          "NAME=VALUE, NAME=scan or scan", "conserved charge of the state"),
+          "NAME=VALUE, NAME=scan or scan", "conserved charge of the state; plan: scan, NAME=scan and the like, too"),
     NAMED("charge", 0, "S=VALUE", SYSTEM, INTEGRALS, charge, "S=VALUE",
           "total spin of the state, 0, 1/2, 1, ...: runs in its multiplets, of restricted orbitals (Sz alone)"),
     TEXT("space", 0, "NAME", SYSTEM, MOLECULES, space, FILLED,

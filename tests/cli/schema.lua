@@ -144,6 +144,8 @@ local documents = {
         "file orbitals inactive active alpha beta irreps reference reference_energy levels space_by_irrep" },
     { "a plan", "plan", "plan heisenberg --sites 8 --charge Sz=0 --m 16 --json",
         "program model variant lattice charges plans" },
+    { "a plan of a scan", "plan_scan", "plan heisenberg --sites 8 --charge Sz=scan --m 16 --json",
+        "program model variant lattice runs seconds_sweep memory_bytes sectors" },
     { "an exact plan", "plan_ed", "plan --method ed heisenberg --sites 8 --charge Sz=0 --json",
       "command method model lattice charges halves dimension left_states right_states vector_bytes vectors table_bytes seconds_product" },
     { "an explanation", "explain", "explain heisenberg --sites 8 --charge Sz=0 --m 16 --json",

@@ -125,6 +125,15 @@ local chain = "hubbard --sites 20 -p U=8 --charge N=20 --charge S=0 "
 local plan = result("plan " .. chain .. "--m 100")
 local p = plan and plan.plans[1] or {}
 ok(p.m == 100 and p.states > 180 and p.states < 260, "a plan tells multiplets and states", p.states)
+
+local all = result "plan heisenberg --sites 16 --charge S=scan --m 40"
+local two = (result "plan heisenberg --sites 16 --charge S=2 --m 40" or {}).plans
+ok(all and two and #all.sectors == 9 and all.runs == 9 and all.sectors[3].charges == "S=2"
+    and all.sectors[3].memory_bytes == two[1].memory_bytes and all.sectors[3].states == two[1].states,
+    "a plan of all total spins", all and #all.sectors)
+all = result "plan heisenberg --sites 16 --charge Sz=-1:1 --m 40"
+ok(all and #all.sectors == 3 and all.runs == 2 and all.sectors[3].reflection_of == "Sz=-1",
+    "a plan of a scan runs one of two reflections", all and all.runs)
 local s, text = run("plan " .. chain .. "--m 100")
 local table_there = text:find("     m  states ", 1, true) and text:find "   100     %d+ "
 ok(s == 0 and table_there, "and so it prints", text)
