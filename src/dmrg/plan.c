@@ -424,21 +424,21 @@ out:
 /* Bytes while the variance of a run's last state is measured, which takes more than its sweeps where the
    bases of solvers are small: the state; its canonical form, isometries of both sides and the wavefunctions
    between them; copies of the left isometries, and their products with these wavefunctions; the operators
-   right of a step, and the step. 0 on a device, which has a part of it that is not told apart here. */
+   right of a step, and the step. A device has the copies, operators and step, the host the rest. */
 static int64_t measuring_bytes(const kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, int64_t lists)
 {
-    const int n = mid->e->nsite, c = n / 2 - 1;
+    const int n = mid->e->nsite, c = n / 2 - 1, device = ex->space == KL_SPACE_DEVICE;
     const kl_block *const *const left = (const kl_block *const *)mid->s[0].block,
                                  *const *const right = (const kl_block *const *)mid->s[1].block;
     const int64_t dim = mid->two > 0 ? mid->two : mid->lay.n,
                   packs = mid->l->npack + (mid->two > 0 ? mid->l->npack : mid->r->npack);
     const double states = (double)left[c]->basis.total * (double)right[c + 2]->basis.total;
-    int64_t held = dim * o->nstate, beyond = 0, most = 0;
+    int64_t held = device ? 0 : dim * o->nstate, beyond = 0, most = 0;
     for (int p = 0; p < n; p++) {
         const int64_t l = mid->s[0].iso[p + 1 < n ? p + 1 : n - 1], r = mid->s[1].iso[p > 0 ? p : 1];
-        held += (p <= c ? l : r) + l + r + 2 * l;
+        held += device ? 2 * l : (p <= c ? l : r) + l + r + 2 * l;
     }
-    for (int cut = 1; cut < n; cut++)
+    for (int cut = 1; cut < n && !device; cut++)
         for (int k = 0; k < left[cut]->basis.nsec; k++)
             held += (int64_t)left[cut]->basis.dim[k] * left[cut]->basis.dim[k];
     for (int p = n - 2; p >= 0; p--) {
@@ -448,7 +448,7 @@ static int64_t measuring_bytes(const kl_exec *ex, const kl_dmrg_opts *o, const m
         const int64_t sum = beyond + left[p]->ndata + (int64_t)(here < 1 ? here * step : step);
         if (sum > most) most = sum;
     }
-    return ex->space == KL_SPACE_HOST ? 8 * (held + most) : 0;
+    return 8 * (held + most) / 8 * (device ? 9 : 8); /* pools round up */
 }
 
 /* Sizes, and the memory at the fullest moment: blocks of one side up to the middle and of the other side from
@@ -476,11 +476,11 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
                   parts = (mid->l->npart + mid->r->npart) * (int64_t)sizeof(kl_part);
     /* intermediates: of H x those of each thread; a device has those of all outputs at a time, and of growth
        after it */
-    int64_t solve = vectors + 8 * mid->batch.nwork * ex->nthread;
+    int64_t solve = vectors + 8 * mid->batch.nwork * ex->nthread, all_work = 0;
+    for (int i = 0; i < mid->batch.ngroup; i++) all_work += mid->batch.group[i].nwork;
     if (ex->space == KL_SPACE_DEVICE) {
         const int64_t growth = 8 * growth_doubles(mid->l, &mid->s[0].block[c + 1]->basis);
-        solve = vectors;
-        for (int i = 0; i < mid->batch.ngroup; i++) solve += 8 * mid->batch.group[i].nwork;
+        solve = vectors + 8 * all_work;
         if (growth > solve) solve = growth;
     }
     plan->memory_bytes = packs + parts + density + solve + mid->batch.nrec * (int64_t)sizeof(kl_rec);
@@ -490,8 +490,11 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
         packs + parts + (mid->l->list_bytes > mid->r->list_bytes ? mid->l->list_bytes : mid->r->list_bytes);
     if (listing > plan->memory_bytes) plan->memory_bytes = listing;
     plan->sweep_bytes = plan->memory_bytes;
-    plan->measuring_bytes = measuring_bytes(
-        ex, o, mid, parts + 2 * mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork);
+    plan->measuring_bytes =
+        measuring_bytes(ex, o, mid,
+                        ex->space == KL_SPACE_DEVICE
+                            ? 8 * all_work
+                            : parts + 2 * mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork);
     if (plan->measuring_bytes > plan->memory_bytes) plan->memory_bytes = plan->measuring_bytes;
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
