@@ -22,3 +22,19 @@ double kl_prof_cpu_seconds(void)
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
+
+/* ORDER KL_PROF */
+const char *const kl_prof_name[KL_NPROF] = {"of truncation columns", "triangles on the host",
+                                            "of truncation eigenproblems", "of truncation states",
+                                            "waiting for other ranks"};
+
+static kl_prof_times all;
+
+void kl_prof_add(kl_prof_part part, double start) { all.seconds[part] += kl_prof_seconds() - start; }
+
+kl_prof_times kl_prof_since(kl_prof_times before)
+{
+    kl_prof_times t = all;
+    for (int i = 0; i < KL_NPROF; i++) t.seconds[i] -= before.seconds[i];
+    return t;
+}

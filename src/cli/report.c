@@ -244,6 +244,27 @@ static void print_idle(FILE *to)
                 c->most_busy, c->size);
 }
 
+/* What lies inside parts, where it is a hundredth; and how long the ranks waited for each other. */
+static void print_inside(FILE *to, const kl_dmrg_result *d)
+{
+    enum { EACH = 8 }; /* ranks that are told one by one */
+    const kl_comm *const c = kl_comm_world();
+    const char *mark = "\ninside       ";
+    for (int i = 0; i < KL_PROF_WAIT; i++) {
+        if (d->inside.seconds[i] < 0.01 * d->seconds) continue;
+        fprintf(to, "%s%s %.0f %%", mark, kl_prof_name[i], 100 * d->inside.seconds[i] / d->seconds);
+        mark = ", ";
+    }
+    if (c == NULL || c->nsecond != KL_NPART + KL_NPROF + 1) return;
+    fprintf(to, "\nwaiting      for other ranks:");
+    for (int r = 0; r < c->size && r < EACH; r++) {
+        const double *const t = c->seconds + (int64_t)r * c->nsecond;
+        fprintf(to, "%s rank %d %.0f %%", r > 0 ? "," : "", r,
+                100 * t[KL_NPART + KL_PROF_WAIT] / t[c->nsecond - 1]);
+    }
+    fprintf(to, c->size > EACH ? ", ..." : "");
+}
+
 static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *facts)
 {
     char a[32], b[32], ranks[KL_REPORT_RANKS];
@@ -254,6 +275,7 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
         fprintf(to, "%s %s %.0f %%", mark, kl_part_name[i], 100 * d->seconds_part[i] / d->seconds);
         mark = ",";
     }
+    if (d->seconds > 0) print_inside(to, d);
     fprintf(to, "\nwork         %lld products with H, %s%s%s/s; largest H %lld\n", (long long)d->napply,
             kl_report_flop(d->flop, a), d->seconds > 0 ? ", " : "",
             d->seconds > 0 ? kl_report_flop(d->flop / d->seconds, b) : "", (long long)d->dim_max);

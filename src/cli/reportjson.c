@@ -120,6 +120,22 @@ const char *kl_report_command(const kl_run_facts *facts, const char *of_method)
     return facts == NULL ? "show" : facts->command != NULL ? facts->command : of_method;
 }
 
+/* What the parts of each rank took, as kl_dmrgrun_go told them. */
+static void json_ranks(kl_json *j, const kl_comm *c)
+{
+    kl_json_int(j, "ranks_busy", c->most_busy);
+    if (c->nsecond != KL_NPART + KL_NPROF + 1) return;
+    kl_json_open(j, "seconds_of_ranks", '[');
+    for (int r = 0; r < c->size; r++) {
+        const double *const t = c->seconds + (int64_t)r * c->nsecond;
+        kl_json_open(j, NULL, '{');
+        for (int i = 0; i < KL_NPART; i++) kl_json_real(j, kl_part_name[i], t[i]);
+        for (int i = 0; i < KL_NPROF; i++) kl_json_real(j, kl_prof_name[i], t[KL_NPART + i]);
+        kl_json_close(j, '}');
+    }
+    kl_json_close(j, ']');
+}
+
 void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
 {
     const kl_dmrg_result *d = &r->dmrg;
@@ -150,6 +166,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "seconds", d->seconds);
         kl_json_open(&j, "seconds_by_part", '{');
         for (int i = 0; i < KL_NPART; i++) kl_json_real(&j, kl_part_name[i], d->seconds_part[i]);
+        for (int i = 0; i < KL_NPROF && facts; i++) kl_json_real(&j, kl_prof_name[i], d->inside.seconds[i]);
         kl_json_close(&j, '}');
         if (d->entropy != NULL) kl_json_reals(&j, "entropy", r->nsite - 1, d->entropy);
         double weight;
@@ -189,7 +206,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     kl_json_close(&j, ']');
     kl_report_json_measured(&j, r, NULL);
     kl_report_json_facts(&j, facts);
-    if (facts != NULL && kl_comm_world() != NULL) kl_json_int(&j, "ranks_busy", kl_comm_world()->most_busy);
+    if (facts != NULL && kl_comm_world() != NULL) json_ranks(&j, kl_comm_world());
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }

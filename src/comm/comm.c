@@ -116,6 +116,7 @@ static void lost(const kl_comm *c, const char *why)
 static void finish(const kl_comm *c, kl_mpi_wait **wait)
 {
     char why[KL_MPI_WHY];
+    const double start = kl_prof_seconds();
     int done = 0;
     for (int64_t turn = 0; !done; turn++) {
         if (of(c)->mpi->test(wait, &done, why)) lost(c, why);
@@ -124,6 +125,7 @@ static void finish(const kl_comm *c, kl_mpi_wait **wait)
         if (turn > YIELD) nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
         else if (turn > SPIN) sched_yield();
     }
+    kl_prof_add(KL_PROF_WAIT, start);
 }
 
 /* ---------------------------------------------------------------- begin */
@@ -266,6 +268,7 @@ static void leave(kl_comm **comm, int together)
     if (together && s->common) (void)s->mpi->common(0, &none, why);
     count_common(*comm, 0);
     s->mpi->end();
+    kl_free(&(*comm)->seconds);
     kl_free(&s->sums);
     kl_free(&s);
     kl_free(comm);
@@ -323,6 +326,17 @@ void kl_comm_broadcast(kl_comm *c, int root, void *at, int64_t bytes)
     char why[KL_MPI_WHY];
     if (of(c)->mpi->broadcast(at, bytes, root, &wait, why)) lost(c, why);
     finish(c, &wait);
+}
+
+kl_status kl_comm_tell_seconds(kl_comm *c, int n, const double *mine, kl_err *err)
+{
+    kl_status st = KL_OK;
+    c->nsecond = 0;
+    KL_TRY(kl_realloc(&c->seconds, (int64_t)n * c->size, KL_MEM_MISC, err));
+    kl_comm_gather(c, mine, c->seconds, n * (int64_t)sizeof *mine);
+    c->nsecond = n;
+out:
+    return st;
 }
 
 void kl_comm_sum(kl_comm *c, int64_t n, double *x)

@@ -16,6 +16,8 @@ struct kl_comm {
     int most_cores;    /* that each of them could have; 0: not known */
     char library[160]; /* which MPI */
     int most_busy;     /* ranks that had a part of the list that was divided among most; 0: none was */
+    int nsecond;       /* numbers that each rank told last by kl_comm_tell_seconds; 0: none */
+    double *seconds;   /* [size][nsecond] */
     void *self;
 };
 
@@ -49,6 +51,8 @@ void kl_comm_sum(kl_comm *c, int64_t n, double *x);
 double kl_comm_least(kl_comm *c, double mine);
 int64_t kl_comm_most(kl_comm *c, int64_t mine);
 void kl_comm_broadcast(kl_comm *c, int root, void *at, int64_t bytes);
+/* Times of this rank's parts go to all: c->seconds. All ranks together. */
+kl_status kl_comm_tell_seconds(kl_comm *c, int n, const double *mine, kl_err *err) KL_MUST_CHECK;
 /* all[size][bytes] */
 void kl_comm_gather(kl_comm *c, const void *mine, void *all, int64_t bytes);
 

@@ -606,6 +606,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
 {
     kl_status st = KL_OK;
     const double t0 = kl_prof_seconds();
+    const kl_prof_times before = kl_prof_since((kl_prof_times){{0}});
     kl_canonical *can = NULL;
     run r = {.o = o,
              .mon = mon,
@@ -655,6 +656,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
     }
     if (res->stop != KL_STOP_INTERRUPTED) (*state)->nstate = o->nstate; /* guards have served */
     res->seconds = kl_prof_seconds() - t0;
+    res->inside = kl_prof_since(before);
 out:
     kl_canonical_destroy(&can);
     kl_free(&r.entropies);

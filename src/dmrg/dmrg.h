@@ -5,6 +5,7 @@
 #ifndef KL_DMRG_H
 #define KL_DMRG_H
 #include "solve/eig.h"
+#include "base/prof.h"
 #include "record/record.h"
 #include "exec/bus.h"
 #include "dmrg/leading.h"
@@ -188,6 +189,7 @@ typedef struct kl_dmrg_result {
     int64_t dim_max, sector_max, matrix_max;
     double sector_mean; /* average number of sectors of an enlarged block */
     double seconds_part[KL_NPART]; /* ORDER KL_PART */
+    kl_prof_times inside; /* them; 0 of results from files */
 } kl_dmrg_result;
 
 typedef struct kl_dmrg_monitor {

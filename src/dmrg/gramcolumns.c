@@ -12,6 +12,7 @@
 #include "base/gramfactor.h"
 #include "base/mem.h"
 #include "base/par.h"
+#include "base/prof.h"
 #include "record/record.h"
 #include <math.h>
 #include <string.h>
@@ -161,6 +162,7 @@ static void factor_all(factoring *f)
 {
     const kl_gramcolumns *const g = f->g;
     const int nthread = g->ex->nthread;
+    const double start = kl_prof_seconds();
     double all = 0;
     for (int i = 0; i < g->nblock; i++) all += f->stages[i] == OPEN ? pow(f->at->block[i].width, 3) : 0;
     for (; nthread > 1 && f->nwide < g->nblock; f->nwide++) {
@@ -169,6 +171,7 @@ static void factor_all(factoring *f)
         factor_block(f, f->nwide, 0, nthread);
     }
     kl_par_for(nthread, g->nblock - f->nwide, factor_task, f);
+    kl_prof_add(KL_PROF_TRIANGLES, start);
 }
 
 static kl_rec same_columns(const kl_column_block *p)

@@ -9,6 +9,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/rangefind.h"
 #include "base/mem.h"
+#include "base/prof.h"
 #include "base/random.h"
 #include "dmrg/dualcolumns.h"
 #include "record/record.h"
@@ -347,6 +348,7 @@ kl_status kl_range_find(kl_range *r, kl_err *err)
 {
     kl_status st = KL_OK;
     int rows = 0, count = 0;
+    const double start = kl_prof_seconds();
     double *host = NULL;
     kl_dptr guess = {0};
     uint64_t seed = 20; /* equal sectors are sampled alike, so that mirror images keep equally many states */
@@ -369,6 +371,7 @@ kl_status kl_range_find(kl_range *r, kl_err *err)
     KL_TRY(orthonormalize(r, TALL, OF_ALL, NULL, err));
     KL_TRY(multiply(r, WIDE, 1, err));
     KL_TRY(copy_rows(r, err));
+    kl_prof_add(KL_PROF_COLUMNS, start);
 out:
     kl_free(&host);
     r->ex->vt.release(r->ex, &guess);

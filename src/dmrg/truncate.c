@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/truncate.h"
 #include "base/mem.h"
+#include "base/prof.h"
 #include "dmrg/sectorfill.h"
 #include "dmrg/select.h"
 #include "dmrg/spectra.h"
@@ -122,7 +123,10 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
                            .full = full};
     memset(a->dim, 0, (size_t)nsec * sizeof *a->dim);
     kl_spectra_destroy(&a->spectra);
+    const double start = kl_prof_seconds();
+    const kl_prof_times before = kl_prof_since((kl_prof_times){{0}});
     st = kl_spectra_create(a->ex, a->d, &lead, o->noise, &a->spectra, err);
+    kl_prof_add(KL_PROF_EIGEN, start + kl_prof_since(before).seconds[KL_PROF_COLUMNS]);
     if (may_try_exactly(a) && kl_ranks_any(a->ex, st == KL_ENOMEM)) st = KL_ENOMEM; /* all of them do, then */
     if (st != KL_OK) goto out;
     KL_TRY(kl_spectra_weights(a->spectra, &a->w, &a->n, &wanted.unseen, err));
@@ -162,7 +166,9 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     if (grown != NULL) add_multiplets(grown->block->mpo->model, kl_density_mine(&d), a.w, a.n, info);
     KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, a.dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
+    const double start = kl_prof_seconds();
     KL_TRY(kl_spectra_states(a.spectra, a.w, a.n, iso, *data, err));
+    kl_prof_add(KL_PROF_STATES, start);
     info->nsec = iso->basis.nsec;
     info->matrix_max = kl_spectra_largest(a.spectra);
     if (o->watch) o->watch->seen(o->watch->self, ex, &d, o, iso, *data, info);

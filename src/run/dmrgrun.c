@@ -257,6 +257,17 @@ static kl_status keep_entropies(kl_dmrgrun *x, int keeps, kl_err *err)
     return KL_OK;
 }
 
+/* All ranks tell what their parts took: ORDER KL_PART, then ORDER KL_PROF, then the whole. */
+static kl_status tell_seconds(const kl_exec *ex, const kl_dmrg_result *r, kl_err *err)
+{
+    double mine[KL_NPART + KL_NPROF + 1];
+    if (!ex->ranks) return KL_OK;
+    memcpy(mine, r->seconds_part, sizeof r->seconds_part);
+    memcpy(mine + KL_NPART, r->inside.seconds, sizeof r->inside.seconds);
+    mine[KL_NPART + KL_NPROF] = r->seconds;
+    return kl_comm_tell_seconds(ex->ranks->comm, KL_NPART + KL_NPROF + 1, mine, err);
+}
+
 kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -282,6 +293,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     KL_TRY(keep_entropies(x, keeps, err));
     x->pace = kl_pace_begin(t->o->checkpoint_every, x->watch);
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
+    KL_TRY(tell_seconds(t->ex, &found, err));
     t->dmrg.entropy = NULL;
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     if (t->molecule != NULL) KL_TRY(kl_moleculetask_tell(t->molecule, x->r, err));
