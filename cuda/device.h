@@ -189,11 +189,12 @@ void kl_cuda_sum_record(cudaStream_t stream, const kl_rec *r, const double *a, d
 kl_status kl_cuda_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err);
 kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 void kl_cuda_kron_release(kl_exec *ex, kl_kron *k);
-kl_status kl_cuda_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, kl_err *err);
+kl_status kl_cuda_kron_left(kl_exec *ex, const kl_kron *k, int adds, kl_dptr x, kl_dptr y, kl_err *err);
 kl_status kl_cuda_kron_beyond(kl_exec *ex, const kl_kron *k, const kl_kron_beyond *b, kl_dptr x, kl_dptr y,
                               kl_err *err);
 kl_status kl_cuda_kron_dot(kl_exec *ex, const kl_kron *k, double *xy, kl_err *err);
-kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
+kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, int64_t first, kl_dptr v,
+                              kl_err *err);
 kl_status kl_cuda_kron_diagonal(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);
 /* one of the two kernels of an apply, right first */
 void kl_cuda_kron_half(const kl_cuda *self, const kl_kron *k, int right, const double *x, double *y);

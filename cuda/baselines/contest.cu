@@ -535,7 +535,7 @@ static void finish(contest *c)
 static kl_status start(contest *c, bool plain, kl_err *err)
 {
     double *const tiles = plain ? c->v[5] : c->v[0];
-    const kl_status st = kl_cuda_kron_random(c->ex, c->k, 11, kl_dptr{(uintptr_t)tiles}, err);
+    const kl_status st = kl_cuda_kron_random(c->ex, c->k, 11, 0, kl_dptr{(uintptr_t)tiles}, err);
     if (st == KL_OK && plain)
         unpack<<<blocks_of(c->n), TEAM, 0, c->self->stream>>>(c->nl, c->nr, tiles, c->v[0]);
     return st;

@@ -69,14 +69,14 @@ static __global__ void __launch_bounds__(SUM_TEAM)
 
 /* One team a part of a tile, as in `left'. */
 static __global__ void random_tiles(const kl_devkron_block *__restrict__ block,
-                                    const kl_devkron_item *__restrict__ item, uint64_t seed,
+                                    const kl_devkron_item *__restrict__ item, uint64_t seed, int64_t first,
                                     double *__restrict__ v)
 {
     const kl_devkron_item it = item[blockIdx.x];
     const kl_devkron_block *const b = block + it.block;
     const int64_t at = b->off + it.strip * b->nl * LANES, end = (int64_t)b->left.group[it.group + 1] * LANES;
     for (int64_t i = (int64_t)b->left.group[it.group] * LANES + threadIdx.x; i < end; i += blockDim.x)
-        v[at + i] = (int64_t)it.strip * LANES + i % LANES < b->nr ? kl_random_at(seed, at + i) : 0.0;
+        v[at + i] = (int64_t)it.strip * LANES + i % LANES < b->nr ? kl_random_at(seed, first + at + i) : 0.0;
 }
 
 static __device__ double entry_at(const kl_devkron_op *o, int64_t row, int64_t col)
@@ -228,7 +228,8 @@ extern "C" kl_status kl_cuda_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x
     return kl_cuda_check(self, "a product with H", err);
 }
 
-extern "C" kl_status kl_cuda_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, kl_err *err)
+extern "C" kl_status kl_cuda_kron_left(kl_exec *ex, const kl_kron *k, int adds, kl_dptr xp, kl_dptr yp,
+                                       kl_err *err)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
     const kl_devkron *const p = (const kl_devkron *)k->device;
@@ -239,7 +240,8 @@ extern "C" kl_status kl_cuda_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr xp
     const int teams = kl_kron_left_teams(p->left_room), at = kl_kron_table_at(p);
     const cudaStream_t st = self->stream;
     if (!aligned(xp, yp, yp)) return unaligned(self, err);
-    if (p->plain_left == 2)
+    if (adds) kl_cuda_kron_half(self, k, 0, x, y);
+    else if (p->plain_left == 2)
         left<2, 0>
             <<<n, left_threads<2> / teams, bytes, st>>>(p->only, p->block, p->left, at, x, y, p->partial);
     else if (p->plain_left)
@@ -284,11 +286,13 @@ extern "C" kl_status kl_cuda_kron_dot(kl_exec *ex, const kl_kron *k, double *xy,
     return kl_cuda_check(self, "a product with H", err);
 }
 
-extern "C" kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err)
+extern "C" kl_status kl_cuda_kron_random(kl_exec *ex, const kl_kron *k, uint64_t seed, int64_t first,
+                                         kl_dptr v, kl_err *err)
 {
     kl_cuda *const self = (kl_cuda *)ex->self;
     const kl_devkron *const p = (const kl_devkron *)k->device;
-    random_tiles<<<(unsigned)p->nleft, VECTOR_TEAM, 0, self->stream>>>(p->block, p->left, seed, kl_device(v));
+    random_tiles<<<(unsigned)p->nleft, VECTOR_TEAM, 0, self->stream>>>(p->block, p->left, seed, first,
+                                                                       kl_device(v));
     return kl_cuda_check(self, "a random vector", err);
 }
 

@@ -15,6 +15,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LANES = KL_KRON_LANES };
@@ -60,6 +61,12 @@ static kl_status ed_apply_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *
     return apply_one(op->self, x, y, xy, err);
 }
 
+static kl_status ed_add_dot(const kl_linop *op, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+{
+    const kl_ed *const ed = op->self;
+    return kl_kronspread_add(ed->spread, x, y, xy, err);
+}
+
 static kl_status ed_random(const kl_linop *op, uint64_t seed, kl_dptr v, kl_err *err)
 {
     return kl_ed_random(op->self, seed, v, err);
@@ -94,6 +101,7 @@ kl_status kl_ed_create(const kl_terms *terms, kl_qn target, kl_bipartition_form 
                         .apply_dot = ed_apply_dot,
                         .dim = ed->space->dim,
                         .random = ed_random};
+    if (ed->spread && kl_kronspread_can_add(ed->spread)) ed->op.add_dot = ed_add_dot;
     ed->seconds_build = 1e-9 * (double)(kl_prof_clock() - start);
     *out = ed;
     ed = NULL;
@@ -129,6 +137,7 @@ kl_status kl_ed_store(kl_ed *ed, const kl_spopts *format, int half, double most,
         csr = NULL;
     }
     KL_TRY(kl_spmv_create(ed->ex, ed->matrix, ABOUT, &ed->spmv, err));
+    ed->op.add_dot = NULL;
     if (ed->begin) KL_TRY(ed->ex->vt.alloc(ed->ex, ed->kron->n, &ed->whole, err));
     ed->seconds_build += 1e-9 * (double)(kl_prof_clock() - start);
 out:
@@ -175,8 +184,9 @@ kl_status kl_ed_random(const kl_ed *ed, uint64_t seed, kl_dptr v, kl_err *err)
     kl_status st = KL_OK;
     double *part = NULL;
     int64_t most = 0;
-    if (ed->ex->vt.kron_random && !ed->begin) return ed->ex->vt.kron_random(ed->ex, ed->kron, seed, v, err);
     const int64_t begin = ed->begin ? ed->begin[kl_ranks_mine(ed->ex)] : 0, end = begin + ed->op.n;
+    const kl_kron *const own = ed->spread ? kl_kronspread_own(ed->spread) : ed->kron;
+    if (ed->ex->vt.kron_random && own) return ed->ex->vt.kron_random(ed->ex, own, seed, begin, v, err);
     for (int64_t i = 0; i < ed->kron->nblock; i++)
         if (ed->kron->block[i].nl > most) most = ed->kron->block[i].nl;
     KL_TRY(kl_alloc(&part, most * LANES, KL_MEM_WORK, err));
@@ -228,6 +238,8 @@ static kl_status solve_by_recurrence(kl_ed *ed, const kl_ed_opts *opts, kl_dptr 
                             .start = lean_start,
                             .step = lean_step,
                             .keeper = opts->keeper};
+    const char *const wish = getenv("KRONLAT_VECTORS");
+    o.two = wish != NULL && strcmp(wish, "two") == 0;
     o.tol_rel = opts->accuracy;
     KL_TRY(kl_recurrence_solve(&ed->op, &o, x, &r->energy[0], &stats, err));
     r->attainable = KL_EIG_ROUNDING * stats.norm_h;

@@ -205,13 +205,13 @@ out:
     return st;
 }
 
-static kl_status apply_by_messages(kl_kronbeyond *s, kl_dptr x, kl_dptr y, kl_err *err)
+static kl_status apply_by_messages(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr y, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
     kl_transfer *come[TURN] = {NULL};
     KL_TRY(start(s, 0, x, &come[0], err));
-    if (s->own) KL_TRY(ex->vt.kron_left(ex, s->own, x, y, err));
+    if (s->own) KL_TRY(ex->vt.kron_left(ex, s->own, adds, x, y, err));
     for (int i = 0; i < s->nchunk; i++) {
         const kl_kron_beyond b = {s->others[i % TURN], s->first[i], s->first[i + 1]};
         KL_TRY(kl_ranks_finish(ex, &come[i % TURN], err));
@@ -256,7 +256,7 @@ static void put_all(kl_kronbeyond *s, kl_dptr x)
     }
 }
 
-static kl_status apply_by_window(kl_kronbeyond *s, kl_dptr x, kl_dptr y, kl_err *err)
+static kl_status apply_by_window(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr y, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
@@ -264,7 +264,7 @@ static kl_status apply_by_window(kl_kronbeyond *s, kl_dptr x, kl_dptr y, kl_err 
     const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
     p->begin(ex);
     put_all(s, x);
-    if (s->own) KL_TRY(ex->vt.kron_left(ex, s->own, x, y, err));
+    if (s->own) KL_TRY(ex->vt.kron_left(ex, s->own, adds, x, y, err));
     for (int i = 0; i < s->nchunk; i++) {
         const kl_kron_beyond b = {kl_dptr_at(s->window->own, place_of(s, me, i)), s->first[i],
                                   s->first[i + 1]};
@@ -338,11 +338,13 @@ void kl_kronbeyond_destroy(kl_kronbeyond **spread)
     kl_free(spread);
 }
 
-kl_status kl_kronbeyond_apply(kl_kronbeyond *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+const kl_kron *kl_kronbeyond_own(const kl_kronbeyond *s) { return s->own; }
+
+kl_status kl_kronbeyond_apply(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
-    KL_TRY(s->window ? apply_by_window(s, x, y, err) : apply_by_messages(s, x, y, err));
+    KL_TRY(s->window ? apply_by_window(s, adds, x, y, err) : apply_by_messages(s, adds, x, y, err));
     if (!xy) goto out;
     if (!ex->vt.kron_dot) {
         const int64_t n = s->own ? s->own->n : 0;

@@ -16,7 +16,10 @@ kl_status kl_kronbeyond_create(const kl_kron *k, kl_exec *ex, const kl_kronborde
                                kl_err *err) KL_MUST_CHECK;
 void kl_kronbeyond_destroy(kl_kronbeyond **s);
 
-/* y = K x of this rank's part; *xy = x . y of all ranks, unless NULL. */
-kl_status kl_kronbeyond_apply(kl_kronbeyond *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err) KL_MUST_CHECK;
+/* y = K x of this rank's part, or, where adds is 1, y += K x; *xy = x . y of all ranks, unless NULL. */
+kl_status kl_kronbeyond_apply(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr y, double *xy,
+                              kl_err *err) KL_MUST_CHECK;
+/* This rank's tiles as its executor has prepared them; NULL: it has none. */
+const kl_kron *kl_kronbeyond_own(const kl_kronbeyond *s);
 
 #endif

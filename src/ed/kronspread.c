@@ -359,7 +359,7 @@ kl_status kl_kronspread_apply(kl_kronspread *s, kl_dptr x, kl_dptr y, double *xy
     kl_status st = KL_OK;
     kl_exec *const ex = s->ex;
     apply a = {.s = s, .x = x, .y = y};
-    if (s->beyond) return kl_kronbeyond_apply(s->beyond, x, y, xy, err);
+    if (s->beyond) return kl_kronbeyond_apply(s->beyond, 0, x, y, xy, err);
     if (s->nchunk > 0) {
         KL_TRY(kl_alloc(&a.part, 4 * kl_ranks_size(ex), KL_MEM_MISC, err));
         KL_TRY(send_rows(&a, 0, err));
@@ -378,4 +378,16 @@ kl_status kl_kronspread_apply(kl_kronspread *s, kl_dptr x, kl_dptr y, double *xy
 out:
     kl_free(&a.part);
     return st;
+}
+
+int kl_kronspread_can_add(const kl_kronspread *s) { return s->beyond != NULL; }
+
+kl_status kl_kronspread_add(kl_kronspread *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+{
+    return kl_kronbeyond_apply(s->beyond, 1, x, y, xy, err);
+}
+
+const kl_kron *kl_kronspread_own(const kl_kronspread *s)
+{
+    return s->beyond ? kl_kronbeyond_own(s->beyond) : NULL;
 }

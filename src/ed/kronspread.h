@@ -21,5 +21,10 @@ void kl_kronspread_destroy(kl_kronspread **s);
 
 /* y = K x of this rank's parts; *xy = x . y of all ranks, unless NULL. */
 kl_status kl_kronspread_apply(kl_kronspread *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err) KL_MUST_CHECK;
+/* Whether ranks get what they read: then y += K x, likewise, and the rank's tiles, as in kronbeyond.h, else
+   NULL. */
+int kl_kronspread_can_add(const kl_kronspread *s);
+kl_status kl_kronspread_add(kl_kronspread *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err) KL_MUST_CHECK;
+const kl_kron *kl_kronspread_own(const kl_kronspread *s);
 
 #endif

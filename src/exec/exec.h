@@ -189,14 +189,16 @@ typedef struct kl_vtable {
     /* y = K x; *xy = x . y unless NULL */
     kl_status (*kron_apply)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
     void (*kron_release)(kl_exec *ex, kl_kron *k);
-    /* NULL, or a product in parts, of one block without cross terms: y = (diagonal + a (x) 1) x; then, for
-       some left states at a time, y += (1 (x) b) x. dot: x . y of the y that these made; NULL: by dots. */
-    kl_status (*kron_left)(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, kl_err *err);
+    /* NULL, or a product in parts, of one block without cross terms: y = (diagonal + a (x) 1) x, added to y
+       where adds is 1; then, for some left states at a time, y += (1 (x) b) x. dot: x . y of the y that is
+       there then; NULL: by dots. */
+    kl_status (*kron_left)(kl_exec *ex, const kl_kron *k, int adds, kl_dptr x, kl_dptr y, kl_err *err);
     kl_status (*kron_beyond)(kl_exec *ex, const kl_kron *k, const kl_kron_beyond *b, kl_dptr x, kl_dptr y,
                              kl_err *err);
     kl_status (*kron_dot)(kl_exec *ex, const kl_kron *k, double *xy, kl_err *err);
-    /* v[i] = kl_random_at(seed, i) where a state is, else 0; may be NULL */
-    kl_status (*kron_random)(kl_exec *ex, const kl_kron *k, uint64_t seed, kl_dptr v, kl_err *err);
+    /* v[i] = kl_random_at(seed, first + i) where a state is, else 0; may be NULL */
+    kl_status (*kron_random)(kl_exec *ex, const kl_kron *k, uint64_t seed, int64_t first, kl_dptr v,
+                             kl_err *err);
     /* as kl_kron_diagonal; may be NULL */
     kl_status (*kron_diagonal)(kl_exec *ex, const kl_kron *k, kl_dptr d, kl_err *err);
     /* choose a way, upload; once per matrix */

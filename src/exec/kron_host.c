@@ -170,12 +170,13 @@ kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr 
 
 /* ---------------------------------------------------------------- a product in parts */
 
-kl_status kl_host_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr xp, kl_dptr yp, kl_err *err)
+kl_status kl_host_kron_left(kl_exec *ex, const kl_kron *k, int adds, kl_dptr xp, kl_dptr yp, kl_err *err)
 {
     (void)ex;
     (void)err;
     const host_kron *const h = k->device;
     kron_job job = job_of(k, xp, yp, h->nthread);
+    job.adds = adds;
     kl_par_for(h->nthread, job.npiece, left_task, &job);
     return KL_OK;
 }

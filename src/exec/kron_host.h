@@ -10,7 +10,8 @@ kl_status kl_host_kron_prepare(kl_exec *ex, kl_kron *k, kl_err *err) KL_MUST_CHE
 kl_status kl_host_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy,
                              kl_err *err) KL_MUST_CHECK;
 void kl_host_kron_release(kl_exec *ex, kl_kron *k);
-kl_status kl_host_kron_left(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, kl_err *err) KL_MUST_CHECK;
+kl_status kl_host_kron_left(kl_exec *ex, const kl_kron *k, int adds, kl_dptr x, kl_dptr y,
+                            kl_err *err) KL_MUST_CHECK;
 kl_status kl_host_kron_beyond(kl_exec *ex, const kl_kron *k, const kl_kron_beyond *b, kl_dptr x, kl_dptr y,
                               kl_err *err) KL_MUST_CHECK;
 

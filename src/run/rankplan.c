@@ -27,6 +27,8 @@ static const double alike = 0.08;
 static const double products = 5, exchanges = 5, others = 20;
 /* Vectors in the memory that processors of one machine have in common: two, with room to grow. */
 #define IN_COMMON 2.5
+/* Numbers of a rank's vector from which buffers of ed are an eighth of it, and not one more: kronspread.c. */
+#define FEW_ROWS 67108864.0
 
 static int rows_of(int most)
 {
@@ -108,7 +110,8 @@ kl_status kl_rankplan_ed(const kl_ed_plan *p, int most, const kl_rankrate *betwe
         r->traffic = 2 * part * (1.0 - 1.0 / r->ranks); /* there, and back */
         r->seconds =
             p->seconds_apply / r->ranks + r->traffic / between->rate + several * exchanges * between->latency;
-        r->bytes = p->nvector * part + p->table_bytes + several * part;
+        r->bytes = p->nvector * part + p->table_bytes +
+                   several * (part < 8.0 * FEW_ROWS ? part : part / 8); /* what is on its way */
         r->efficiency = p->seconds_apply / (r->ranks * r->seconds);
         /* tiles of eight states of the right half each */
         r->idle = r->ranks > p->size.right / 8 ? (int)(r->ranks - ceil(p->size.right / 8)) : 0;

@@ -26,6 +26,8 @@ struct kl_linop {
     /* y = H x for one vector with *xy = x . y in the same pass, for solvers that would read both again; NULL
        when it saves nothing. */
     kl_status (*apply_dot)(const kl_linop *h, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
+    /* y += H x for one vector, with *xy = x . y in the same pass; NULL: cannot. */
+    kl_status (*add_dot)(const kl_linop *h, kl_dptr x, kl_dptr y, double *xy, kl_err *err);
 };
 
 /* Length of a whole vector. */

@@ -8,6 +8,8 @@
    value settles between them, and looks converged by all that the recurrence shows. 5. For the state the same
    recurrence runs again from the same start and adds up x.
    6. A recurrence that grew too long is begun anew from its x.
+   Where H can be added to a vector and there is no memory for w, or two vectors are asked for, u becomes
+   H v - beta u in its own place, one more pass (Paige 1972: alpha = v . (H v - beta u)); as exact.
    No orthogonality is kept by force: it is lost towards what has converged, and a second copy of the lowest
    value comes only long after that, when the run has ended.
    SPDX-License-Identifier: Apache-2.0 */
@@ -29,6 +31,7 @@ typedef struct solver {
     const kl_linop *h;
     const kl_recurrence_opts *opts;
     kl_recurrence_stats *stats;
+    int two; /* 1: without w */
     kl_dptr u, v, w;
     double nu, nv;         /* their lengths */
     int m, length;         /* steps made; room */
@@ -42,11 +45,13 @@ typedef struct solver {
     double *kept;          /* room for 7. */
 } solver;
 
-static kl_status apply(solver *s, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
+/* adds: y += H x. */
+static kl_status apply(solver *s, int adds, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t t = kl_prof_clock();
-    if (s->h->apply_dot) {
+    if (adds) KL_TRY(s->h->add_dot(s->h, x, y, xy, err));
+    else if (s->h->apply_dot) {
         KL_TRY(s->h->apply_dot(s->h, x, y, xy, err));
     } else {
         KL_TRY(s->h->apply(s->h, 1, x, s->h->n, y, s->h->n, err));
@@ -136,12 +141,47 @@ static kl_status keep(solver *s, kl_dptr x, int now, kl_err *err)
     return k->write(k->self, &out, err);
 }
 
+/* 2. Without w: H v - beta u takes the place of u. */
+static kl_status step_in_place(solver *s, int j, kl_dptr x, double add, int first_x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = s->h->ex;
+    const int64_t n = s->h->n;
+    double xy, square;
+    if (j > 0) ex->vt.combine(ex, n, 0, s->u, n, NULL, -s->beta[j - 1] * s->nv / s->nu, s->u);
+    else ex->vt.fill(ex, n, 0.0, s->u);
+    KL_TRY(apply(s, 1, s->v, s->u, &xy, err));
+    const double alpha = xy / (s->nv * s->nv);
+    const kl_dptr in[3] = {s->u, s->v, x}, out[2] = {s->u, x};
+    const double with[6] = {1.0 / s->nv, -alpha / s->nv, 0.0, 0.0, add / s->nv, first_x ? 0.0 : 1.0},
+                 without[2] = {1.0 / s->nv, -alpha / s->nv};
+    const int with_x = x.addr != 0, nin = with_x ? 3 : 2, pair[1][2] = {{nin, nin}};
+    const kl_fuse f = {.nin = nin,
+                       .nout = with_x ? 2 : 1,
+                       .npair = 1,
+                       .in = in,
+                       .out = out,
+                       .c = with_x ? with : without,
+                       .pair = pair};
+    ex->vt.fuse(ex, n, &f, &square);
+    s->alpha[j] = alpha;
+    s->beta[j] = sqrt(square);
+    const kl_dptr next = s->u;
+    s->u = s->v;
+    s->nu = s->nv;
+    s->v = next;
+    s->nv = s->beta[j];
+out:
+    return st;
+}
+
 /* 2. Step j; add: x += add * v in the same pass, x addressed when add != 0. */
 static kl_status step(solver *s, int j, kl_dptr x, double add, int first_x, kl_err *err)
 {
     kl_status st = KL_OK;
     double xy, square;
-    KL_TRY(apply(s, s->v, s->w, &xy, err));
+    if (s->two) return step_in_place(s, j, x, add, first_x, err);
+    KL_TRY(apply(s, 0, s->v, s->w, &xy, err));
     const double alpha = xy / (s->nv * s->nv), beta = j > 0 ? s->beta[j - 1] : 0.0;
     const kl_dptr in[4] = {s->w, s->v, s->u, x}, out[2] = {s->w, x};
     const double c[8] = {1.0 / s->nv, -alpha / s->nv, -beta / s->nu, 0.0,
@@ -245,12 +285,31 @@ out:
     return st;
 }
 
-/* A fourth vector where the caller has none. */
+/* u, v, and w where there is memory for it, or no doing without it. */
+static kl_status take_vectors(solver *s, int want_vector, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = s->h->ex;
+    KL_TRY(ex->vt.alloc(ex, s->h->n, &s->u, err));
+    KL_TRY(ex->vt.alloc(ex, s->h->n, &s->v, err));
+    s->two = s->opts->two && s->h->add_dot;
+    if (!s->two) st = ex->vt.alloc(ex, s->h->n, &s->w, err);
+    if (!s->two && s->h->add_dot && kl_ranks_any(ex, st == KL_ENOMEM)) {
+        ex->vt.release(ex, &s->w);
+        s->two = 1;
+        st = KL_OK;
+    }
+    s->stats->nvector = (s->two ? 2 : 3) + (want_vector != 0);
+out:
+    return st;
+}
+
+/* One more vector where the caller has none. */
 static kl_status take_room(const solver *s, kl_dptr *own, kl_dptr *x, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(s->h->ex->vt.alloc(s->h->ex, s->h->n, own, err));
-    s->stats->nvector = 4;
+    s->stats->nvector++;
     *x = *own;
 out:
     return st;
@@ -265,7 +324,7 @@ kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts,
     kl_dptr own = {0};
     const kl_vtable *const vt = &h->ex->vt;
     const int max_apply = opts->max_apply > 0 ? opts->max_apply : DEFAULT_APPLY;
-    *stats = (kl_recurrence_stats){.nvector = opts->want_vector ? 4 : 3};
+    *stats = (kl_recurrence_stats){0};
     if (!opts->want_vector) x.addr = 0;
     if (kl_linop_all(h) < 1)
         return kl_fail(err, KL_EINPUT, "Lanczos: a matrix of %lld rows; at least 1 is needed",
@@ -279,9 +338,7 @@ kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts,
     s.beta = s.alpha + l + 1;
     s.s = s.beta + l + 1;
     s.kept = s.s + l + 1;
-    KL_TRY(vt->alloc(h->ex, h->n, &s.u, err));
-    KL_TRY(vt->alloc(h->ex, h->n, &s.v, err));
-    KL_TRY(vt->alloc(h->ex, h->n, &s.w, err));
+    KL_TRY(take_vectors(&s, opts->want_vector, err));
     const kl_keep *const from = opts->keeper ? opts->keeper->from : NULL;
     if (from) {
         KL_TRY(unpack(&s, from, err));
@@ -305,8 +362,9 @@ kl_status kl_recurrence_solve(const kl_linop *h, const kl_recurrence_opts *opts,
         if (stats->stopped) break;
         if (done) {
             double e, square;
-            KL_TRY(apply(&s, x, s.w, &e, err));
-            const kl_dptr in[2] = {s.w, x}, out[1] = {s.w};
+            const kl_dptr hx = s.two ? s.u : s.w;
+            KL_TRY(apply(&s, 0, x, hx, &e, err));
+            const kl_dptr in[2] = {hx, x}, out[1] = {hx};
             const double c[2] = {1.0, -e};
             const int pair[1][2] = {{2, 2}};
             const kl_fuse f = {.nin = 2, .nout = 1, .npair = 1, .in = in, .out = out, .c = c, .pair = pair};

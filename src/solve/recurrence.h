@@ -1,4 +1,4 @@
-/* Lanczos with three vectors: the lowest energy by the recurrence alone, the state by a second run of it; and
+/* Lanczos with three vectors, or two: the lowest energy by the recurrence alone, the state by a second run of it; and
    the bare recurrence, for spectra.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RECURRENCE_H
@@ -14,6 +14,9 @@ typedef struct kl_recurrence_opts {
     int max_apply; /* products with H; 0: 2000 */
     int length; /* steps of one recurrence at most; 0: 600 */
     int want_vector;
+    /* 1: two vectors do, where h->add_dot is there, for one pass more a product; 0: where there is no memory
+       for three */
+    int two;
     void *self;
     kl_status (*start)(void *self, kl_dptr v, kl_err *err); /* writes the same vector at every call */
     /* nonzero: stop there; may be NULL */

@@ -365,7 +365,29 @@ static void test_nan(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
-/* ---------------------------------------------------------------- three vectors */
+/* ---------------------------------------------------------------- three vectors, or two */
+
+static kl_status add_dot(const kl_linop *h, kl_dptr xp, kl_dptr yp, double *xy, kl_err *err)
+{
+    double *const y = (double *)yp.addr, *const hx = calloc((size_t)h->n, sizeof *hx);
+    const kl_status st = apply(h, 1, xp, h->n, (kl_dptr){(uintptr_t)hx}, h->n, err);
+    *xy = 0.0;
+    for (int64_t i = 0; i < h->n; i++) {
+        y[i] += hx[i];
+        *xy += ((const double *)xp.addr)[i] * y[i];
+    }
+    free(hx);
+    return st;
+}
+
+/* The third vector that is asked for has no room. */
+static int nasked;
+static kl_status (*true_alloc)(kl_exec *, int64_t, kl_dptr *, kl_err *);
+static kl_status two_alloc(kl_exec *ex, int64_t n, kl_dptr *p, kl_err *err)
+{
+    if (++nasked != 3) return true_alloc(ex, n, p, err);
+    return kl_fail(err, KL_ENOMEM, "no room for a third vector");
+}
 
 static kl_status lean_start(void *self, kl_dptr v, kl_err *err)
 {
@@ -376,25 +398,38 @@ static kl_status lean_start(void *self, kl_dptr v, kl_err *err)
     return KL_OK;
 }
 
+enum { THREE, TWO, NO_ROOM, NLEAN };
+
 static void test_lean(void **state)
 {
     (void)state;
     kl_err err = {""};
     kl_exec *ex = NULL;
     expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    true_alloc = ex->vt.alloc;
     for (int64_t n = 1; n <= 1000; n = n * 3 + 1)
         for (int length = 20; length <= 300; length += 280) /* the short ones begin anew */
-            for (int want = 0; want < 2; want++) {
+            for (int k = 0; k < 2 * NLEAN; k++) {
+                const int want = k % 2, how = k / 2;
                 matrix m = matrix_open(n, 13);
-                const kl_linop h = {.n = n, .ex = ex, .self = &m, .apply = apply};
+                const kl_linop h = {
+                    .n = n, .ex = ex, .self = &m, .apply = apply, .add_dot = how == THREE ? NULL : add_dot};
+                nasked = 0;
+                ex->vt.alloc = how == NO_ROOM ? two_alloc : true_alloc;
                 double *x = calloc((size_t)n, sizeof *x), e;
                 kl_recurrence_stats s;
-                const kl_recurrence_opts o = {
-                    .tol = 1e-11, .length = length, .want_vector = want, .self = &m, .start = lean_start};
-                kl_test_case("n=%lld length=%d vector=%d", (long long)n, length, want);
+                const kl_recurrence_opts o = {.tol = 1e-11,
+                                              .length = length,
+                                              .want_vector = want,
+                                              .two = how == TWO,
+                                              .self = &m,
+                                              .start = lean_start};
+                kl_test_case("n=%lld length=%d vector=%d how=%d", (long long)n, length, want, how);
                 expect_ok(kl_recurrence_solve(&h, &o, (kl_dptr){(uintptr_t)x}, &e, &s, &err), err);
                 expect_near(e, -1, 1e-10);
                 expect_true(s.converged);
+                /* a recurrence that begins anew takes one of the caller's for its state */
+                expect_eq(s.nvector, (how == THREE ? 3 : 2) + (want || s.nrestart > 0));
                 double norm = 0;
                 for (int64_t i = 0; i < n; i++) norm += x[i] * x[i];
                 expect_near(norm, want, 1e-12);
