@@ -1,5 +1,5 @@
-/* Lanczos with three vectors, or two: the lowest energy by the recurrence alone, the state by a second run of it; and
-   the bare recurrence, for spectra.
+/* Lanczos with three vectors, or two: the lowest energy by the recurrence alone, the state by a second run of
+   it; and the bare recurrence, for spectra.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RECURRENCE_H
 #define KL_RECURRENCE_H
