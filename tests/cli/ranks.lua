@@ -139,6 +139,31 @@ for _, case in ipairs(runs) do
 end
 
 -- What ends all ranks is told once.
+-- Lanczos without a third vector, and what reports tell of ranks.
+local lean = "ed " .. hubbard .. "--solver lanczos -o none "
+local _, three_held = shell(launch .. "2 $K " .. lean)
+local _, two_held = shell("export KRONLAT_VECTORS=two; " .. launch .. "2 $K " .. lean)
+local values = "--measure 'corr(Sz,Sz)' --json"
+local _, two_measured = shell("export KRONLAT_VECTORS=two; " .. launch .. "2 $K " .. lean .. values)
+local _, one_measured = run(lean .. values)
+ok(three_held:find "3 vectors held" and two_held:find "2 vectors held", "two vectors do for Lanczos",
+    three_held, two_held)
+local a, b = json(two_measured), json(one_measured)
+local apart, key = 0, next(b.measurements)
+for i, row in ipairs(a.measurements[key].value) do
+    for j, v in ipairs(row) do
+        apart = math.max(apart, math.abs(v - b.measurements[key].value[i][j]))
+    end
+end
+ok(near(a.energy, b.energy, 1e-11) and a.vectors == 3 and apart < 1e-7,
+    "and three where the state is measured, the same values", a.energy, b.energy, apart)
+local _, timed = shell(launch .. "2 $K dmrg " .. hubbard .. "-o none --json")
+local _, waited = shell(launch .. "2 $K dmrg " .. hubbard .. "-o none")
+local parts = json(timed).seconds_of_ranks
+ok(#parts == 2 and parts[1].truncation > 0 and parts[2]["waiting for other ranks"] > 0 and
+    waited:find "waiting +for other ranks: rank 0 %d+ %%, rank 1 %d+ %%", "reports tell what ranks waited",
+    timed, waited)
+
 local function told(name, command, pattern)
     local status, _, err = shell(command)
     local found = lines(err)
