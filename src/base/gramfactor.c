@@ -62,10 +62,20 @@ KL_CLONED static void leaf(int n, double *a, double *m, int ld, double *alone, k
 }
 
 #define WORTH_THREADS 4e6 /* flops of a product */
+enum { PANEL = 32 }; /* columns, or rows, that are made at a time: what is 0 beside them is left out */
 
-/* C = alpha A op(B) + beta C; all but C, its columns and those of op(B), is shared by threads. */
+/* What of a product is known to be 0, or not wanted. */
+typedef enum shape {
+    UPPER, /* of op(B) what is below its diagonal */
+    LOWER, /* of op(B) what is above it */
+    LEFT, /* of A what is above its diagonal */
+    HALF, /* of C what is above its diagonal */
+} shape;
+
+/* C = alpha A op(B) + beta C; C is shared by threads, panel by panel. */
 typedef struct product {
     const factor *f;
+    shape shape;
     int tb, m, n, k;
     double alpha;
     const double *a, *b;
@@ -74,28 +84,35 @@ typedef struct product {
     int ldc;
 } product;
 
-static void columns(const product *x, int from, int to)
-{
-    x->f->gemm(0, x->tb, x->m, to - from, x->k, x->alpha, x->a, x->f->ld,
-               x->b + (x->tb ? from : (int64_t)from * x->ldb), x->ldb, x->beta, x->c + (int64_t)from * x->ldc,
-               x->ldc);
-}
-
-static void columns_task(void *self, int64_t part, int thread)
+static void panel_task(void *self, int64_t nth, int thread)
 {
     const product *const x = self;
-    const int parts = x->f->nthread;
-    const int from = (int)(x->n * part / parts), to = (int)(x->n * (part + 1) / parts);
+    const int from = (int)nth * PANEL, to = from + PANEL < x->n ? from + PANEL : x->n, n = to - from,
+              lda = x->f->ld;
+    /* rows of C and of op(B) that are made, or taken, from there on; and up to there */
+    const int row = x->shape == HALF ? from : 0, low = x->shape == LOWER ? from : 0,
+              high = x->shape == UPPER ? to : x->k;
+    const double *const b = x->b + (x->tb ? from : low + (int64_t)from * x->ldb), *const a =
+                                                                                      x->a + row +
+                                                                                      (int64_t)low * lda;
+    double *const c = x->c + row + (int64_t)from * x->ldc;
     (void)thread;
-    if (to > from) columns(x, from, to);
+    if (x->shape != LEFT) {
+        x->f->gemm(0, x->tb, x->m - row, n, high - low, x->alpha, a, lda, b, x->ldb, x->beta, c, x->ldc);
+        return;
+    }
+    for (int i = 0; i < x->m; i += PANEL) {
+        const int rows = x->m - i < PANEL ? x->m - i : PANEL;
+        x->f->gemm(0, x->tb, rows, n, i + rows, x->alpha, a + i, lda, b, x->ldb, x->beta, c + i, x->ldc);
+    }
 }
 
-/* The same bits on any number of threads: a column's sums know nothing of its neighbours. */
+/* The same bits on any number of threads: panels are the same. */
 static void multiply(product x)
 {
-    if (x.f->nthread > 1 && 2.0 * x.m * x.n * x.k >= WORTH_THREADS)
-        kl_par_split(x.f->nthread, x.f->nthread, columns_task, &x);
-    else columns(&x, 0, x.n);
+    const int npanel = (x.n + PANEL - 1) / PANEL;
+    const int nthread = 1.0 * x.m * x.n * x.k >= WORTH_THREADS ? x.f->nthread : 1;
+    kl_par_for(nthread, npanel, panel_task, &x);
 }
 
 /* Halves, so that nearly all is products. */
@@ -109,17 +126,17 @@ static void halve(const factor *f, int n, double *a, double *m, double *alone)
     const int h = (n / 2 + 7) / 8 * 8, rest = n - h;
     double *const below = a + h, *const corner = below + (int64_t)h * ld, *const mbelow = m + h;
     halve(f, h, a, m, alone);
-    multiply((product){f, 1, rest, h, h, 1.0, below, m, ld, 0.0, f->spare, rest});
+    multiply((product){f, UPPER, 1, rest, h, h, 1.0, below, m, ld, 0.0, f->spare, rest});
     for (int j = 0; j < h; j++) {
         double *const to = below + (int64_t)j * ld;
         const double *const from = f->spare + (int64_t)j * rest;
         for (int i = 0; i < rest; i++) to[i] = alone[j] > 0 ? 0 : from[i];
     }
-    multiply((product){f, 1, rest, rest, h, -1.0, below, below, ld, 1.0, corner, ld});
+    multiply((product){f, HALF, 1, rest, rest, h, -1.0, below, below, ld, 1.0, corner, ld});
     double *const mcorner = mbelow + (int64_t)h * ld;
     halve(f, rest, corner, mcorner, alone + h);
-    multiply((product){f, 0, rest, h, h, -1.0, below, m, ld, 0.0, f->spare, rest});
-    multiply((product){f, 0, rest, h, rest, 1.0, mcorner, f->spare, rest, 0.0, mbelow, ld});
+    multiply((product){f, LOWER, 0, rest, h, h, -1.0, below, m, ld, 0.0, f->spare, rest});
+    multiply((product){f, LEFT, 0, rest, h, rest, 1.0, mcorner, f->spare, rest, 0.0, mbelow, ld});
     for (int j = h; j < n; j++) memset(m + (int64_t)j * ld, 0, (size_t)h * sizeof *m);
 }
 
