@@ -519,7 +519,8 @@ static kl_status wait_for_lists(const kl_engine *e, kl_err *err)
     return e->ex->space == KL_SPACE_DEVICE ? e->ex->vt.download(e->ex, &ignored, e->psi, 1, err) : KL_OK;
 }
 
-/* The eigenproblem where each rank has its part of the wavefunctions, which come together again after it. */
+/* The eigenproblem where each rank has its part of the wavefunctions, which come together again after it, and
+   are no longer whole meanwhile. */
 static kl_status solve_spread(kl_engine *e, kl_superblock *s, const kl_eig_opts *o, double *energy,
                               kl_eig_stats *stats, kl_err *err)
 {
@@ -530,7 +531,9 @@ static kl_status solve_spread(kl_engine *e, kl_superblock *s, const kl_eig_opts 
     KL_TRY(e->ex->vt.alloc(e->ex, ld * e->nstate, &x, err));
     for (int i = 0; i < e->nstate; i++)
         e->ex->vt.copy(e->ex, n, kl_dptr_at(e->psi, i * e->layout.n + from), kl_dptr_at(x, i * ld));
+    e->ex->vt.release(e->ex, &e->psi);
     KL_TRY(kl_eig_solve(&s->op, o, x, ld, energy, e->residual, stats, err));
+    KL_TRY(e->ex->vt.alloc(e->ex, e->layout.n * e->nstate, &e->psi, err));
     for (int i = 0; i < e->nstate; i++)
         KL_TRY(
             kl_ranks_gather(e->ex, begin, kl_dptr_at(x, i * ld), kl_dptr_at(e->psi, i * e->layout.n), err));

@@ -510,18 +510,25 @@ out:
     return st;
 }
 
-/* The list is prepared with parts: vectors are spread as its outputs are. */
+/* The list is prepared with parts: vectors are spread as its outputs are, and so is the diagonal. */
 static kl_status spread_vectors(kl_superblock *s, kl_err *err)
 {
+    kl_status st = KL_OK;
     const int64_t *const begin = kl_share_begin(&s->batch);
     if (begin == NULL) return KL_OK;
     const int me = kl_ranks_mine(s->ex);
+    kl_dptr part = {0};
     s->op.begin = begin;
     s->op.n = begin[me + 1] - begin[me];
     s->op.ex = kl_share_solver(s->ex);
     s->op.apply = apply_spread;
-    s->op.diagonal = kl_dptr_at(s->diagonal, begin[me]);
-    return kl_share_room(s->ex, s->layout.n, &s->whole, err);
+    KL_TRY(s->ex->vt.alloc(s->ex, s->op.n, &part, err));
+    s->ex->vt.copy(s->ex, s->op.n, kl_dptr_at(s->diagonal, begin[me]), part);
+    s->ex->vt.release(s->ex, &s->diagonal);
+    s->op.diagonal = s->diagonal = part;
+    KL_TRY(kl_share_room(s->ex, s->layout.n, &s->whole, err));
+out:
+    return st;
 }
 
 kl_status kl_superblock_create(kl_exec *ex, const kl_bigop *left, const kl_bigop *right, kl_qn target,
