@@ -20,8 +20,9 @@ kl_rankrate kl_rankplan_between(int devices)
     return found;
 }
 
-/* Of a sweep: records, the wave's transform and small lists, which every rank does. */
-static const double alike = 0.08;
+/* Of a sweep: records, the wave's transform and small lists, which every rank does: 1 to 5 % of runs on
+   processors; of devices' more. */
+static const double alike[] = {0.04, 0.08};
 /* Products with H at a bond, as in kl_dmrg_plan.seconds_sweep; exchanges of each, and of truncation and
    growth. */
 static const double products = 5, exchanges = 5, others = 20;
@@ -84,7 +85,8 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int devices, int most, const k
         const double else_where = 1.0 - 1.0 / r->ranks, several = r->ranks > 1;
         KL_TRY(longest(p, devices, r->ranks, &share, &r->idle, err));
         r->traffic = nstep * else_where * (products * dim + 2 * block);
-        r->seconds = p->seconds_sweep * (alike + (1 - alike) * share) + r->traffic / between->rate +
+        r->seconds = p->seconds_sweep * (alike[devices] + (1 - alike[devices]) * share) +
+                     r->traffic / between->rate +
                      several * nstep * (products * exchanges + others) * between->latency;
         const double spread =
             8.0 * ((double)p->solver_doubles + fmax(0, (double)(p->operator_doubles - p->centre_doubles)));
