@@ -1,5 +1,4 @@
-/* Weights and states by LAPACK on the threads of this machine, and by the executor where it has something for
-   large matrices: see spectra.h.
+/* Weights and states by LAPACK on threads, and by the executor where it has something for large ones.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/spectra.h"
 #include "base/dense.h"
@@ -13,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of all weight: a difference of two norms as large as that is right to 1e-4. */
-#define SURE_DIFFERENCE 1e-11
+#define SURE_DIFFERENCE 1e-11 /* of all weight: a difference of two norms that is right to 1e-4 */
 
 /* One sector's states and their weights. The states are, before they are gathered, one of
    - the columns of vec;
@@ -54,8 +52,7 @@ struct kl_spectra {
     int largest; /* rows, of any sector */
     int nthere; /* sectors, the largest, whose states the executor finds */
     kl_dptr rho; /* where their density matrices were, here */
-    /* of the tridiagonal matrices, from `at` on, that the executor or LAPACK makes of density matrices */
-    double *diagonal, *subdiagonal;
+    double *diagonal, *subdiagonal; /* from `at` on, of density matrices that became tridiagonal */
     kl_status status_there; /* how the executor fared */
     kl_err error_there;
     spectrum *sp; /* [sectors] */
@@ -517,7 +514,6 @@ typedef struct columns {
     int first, count;
     kl_status status;
 } columns;
-
 static int there(const spectrum *sp) { return !sp->vec && sp->reduced.n == 0; }
 
 /* To the host, unless they are with the executor. */
@@ -579,8 +575,8 @@ static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int
     kl_status st = KL_OK;
     double *host = NULL;
     columns *run = NULL;
-    /* numbers of data so far; those behind `from` are still on the host */
-    int64_t at = 0, from = 0, nrun = 0;
+    /* numbers of data so far; those from `from` to `end` are still on the host */
+    int64_t at = 0, from = 0, end = 0, nrun = 0;
     int making = 0, transforming = 0; /* columns here; with reflections that the executor has */
     KL_TRY(kl_realloc(&host, ndata, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&run, total, KL_MEM_WORK, err));
@@ -609,14 +605,19 @@ static kl_status gather(const kl_spectra *t, const kl_weight *w, int64_t nw, int
                          run[k].count, sp->rows);
             goto out;
         }
+        if (place > end) { /* others' lie between */
+            KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, end - from, err));
+            from = place;
+        }
+        end = place + count;
         if (!there(sp)) continue;
         KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, place - from, err));
         t->ex->vt.copy(t->ex, count,
                        kl_dptr_at(t->rho, t->off[sp - t->sp] + (int64_t)run[k].first * sp->rows),
                        kl_dptr_at(data, place));
-        from = place + count;
+        from = end;
     }
-    KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, at - from, err));
+    KL_TRY(t->ex->vt.upload(t->ex, kl_dptr_at(data, from), host + from, end - from, err));
     if (transforming) KL_TRY(transform_reduced(t, nrun, run, host, ndata, data, err));
 out:
     kl_free(&run);
@@ -686,8 +687,7 @@ kl_status kl_spectra_states(kl_spectra *t, const kl_weight *w, int64_t nw, const
     int64_t nreduced = 0;
     if (t->lead.nproducts == 0) {
         KL_TRY(gather(t, w, nw, iso->basis.total, iso->ndata, data, err));
-        KL_TRY(share_states(t, iso, data, err));
-        goto out;
+        return share_states(t, iso, data, err);
     }
     for (int k = 0; k < iso->basis.nsec; k++) nreduced += (int64_t)t->rows[iso->sec[k]] * iso->basis.dim[k];
     KL_TRY(t->ex->vt.alloc(t->ex, nreduced, &reduced, err));
