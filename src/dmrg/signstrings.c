@@ -1,11 +1,12 @@
 /* See signstrings.h. 1. equations: a bit of each state but the first of every site, and one for its flip; the
    elements of an operator all change sign or none does, and so the product of a term's operators does not;
-   2. strings: what solves them; 3. values.
+   2. charges: what they fix is left out; 3. strings: what solves the equations; 4. values.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/signstrings.h"
 #include "base/blas.h"
 #include "base/mem.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -95,7 +96,64 @@ static void take_term(equations *q, const kl_term *term)
     take(q);
 }
 
-/* ---- 2. strings ---- */
+/* ---- 2. charges ---- */
+
+/* The largest number that divides the difference of any two states' values of a charge, on every site; 0: it
+   tells no states apart. */
+static int step_of(const kl_terms *t, int charge)
+{
+    int64_t step = 0;
+    for (int p = 0; p < t->nsite; p++)
+        for (int s = 1; s < t->type[p]->dim; s++)
+            step =
+                kl_gcd(step, abs(t->type[p]->state_charge[s][charge] - t->type[p]->state_charge[0][charge]));
+    return (int)step;
+}
+
+/* (-1) to the power of the charge, in steps: the sum over the sites is the target's, so this string has one
+   value in the whole sector. 0: of Z_n, whose sum is only known up to n, there may be none. */
+static int write_parity(const equations *q, int charge, uint64_t *row)
+{
+    const int step = step_of(q->t, charge), modulus = q->t->model->charge[charge].modulus;
+    memset(row, 0, sizeof *row * (size_t)q->words);
+    if (step == 0 || (modulus > 0 && modulus / step % 2 == 1)) return 0;
+    for (int p = 0; p < q->t->nsite; p++) {
+        const kl_site_type *const type = q->t->type[p];
+        for (int s = 1; s < type->dim; s++) {
+            const int bit = q->first[p] + s - 1;
+            if ((type->state_charge[s][charge] - type->state_charge[0][charge]) / step % 2 != 0)
+                row[bit / 64] |= (uint64_t)1 << (bit % 64);
+        }
+    }
+    return 1;
+}
+
+/* A bit that no equation fixes is set to 0 for each charge, so that no string is left that charges make. */
+static kl_status fix_by_charges(equations *q, kl_err *err)
+{
+    kl_status st = KL_OK;
+    uint64_t *row = NULL; /* [ncharge][words] */
+    const int ncharge = q->t->model->ncharge;
+    int bit[KL_MAX_CHARGE];
+    KL_TRY(kl_alloc(&row, (int64_t)ncharge * q->words, KL_MEM_WORK, err));
+    for (int c = 0; c < ncharge; c++) {
+        uint64_t *const now = row + (int64_t)c * q->words;
+        bit[c] = -1;
+        if (!write_parity(q, c, now)) continue;
+        for (int b = 0; b < c; b++)
+            if (bit[b] >= 0 && has(now, bit[b])) add(now, row + (int64_t)b * q->words, q->words);
+        for (int k = 0; k < q->n && bit[c] < 0; k++)
+            if (has(now, k) && !has(q->row + (int64_t)k * q->words, k)) bit[c] = k;
+        if (bit[c] < 0) continue; /* charges before it make it */
+        turn(q, bit[c]);
+        take(q);
+    }
+out:
+    kl_free(&row);
+    return st;
+}
+
+/* ---- 3. strings ---- */
 
 /* The solution where bit `free` is set, and no other of the bits that are free. */
 static void write_string(const equations *q, int free, int k, kl_signstrings *out)
@@ -130,7 +188,7 @@ out:
     return st;
 }
 
-kl_status kl_signstrings_find(const kl_terms *t, int most, kl_signstrings *out, kl_err *err)
+kl_status kl_signstrings_find(const kl_terms *t, int all, int most, kl_signstrings *out, kl_err *err)
 {
     kl_status st = KL_OK;
     equations q = {.t = t};
@@ -150,6 +208,7 @@ kl_status kl_signstrings_find(const kl_terms *t, int most, kl_signstrings *out, 
     memset(q.row, 0, sizeof *q.row * (size_t)q.n * (size_t)q.words);
     memset(q.next, 0, sizeof *q.next * (size_t)q.words);
     for (int64_t i = 0; i < t->nterm; i++) take_term(&q, &t->term[i]);
+    if (!all && t->model->ncharge > 0) KL_TRY(fix_by_charges(&q, err));
     KL_TRY(solve(&q, most, out, err));
 out:
     kl_free(&q.first);
@@ -166,7 +225,7 @@ void kl_signstrings_clear(kl_signstrings *s)
     s->n = 0;
 }
 
-/* ---- 3. values ---- */
+/* ---- 4. values ---- */
 
 typedef struct string { /* of one site */
     const char *sign;
@@ -280,7 +339,7 @@ kl_status kl_signstrings_lost(const kl_terms *t, const kl_state *state, int *yes
     double value;
     *yes = 0;
     if (state->centre != 0 || state->nsite < 3) return KL_OK;
-    KL_TRY(kl_signstrings_find(t, MOST_STRINGS, &list, err));
+    KL_TRY(kl_signstrings_find(t, 0, MOST_STRINGS, &list, err));
     for (int k = 0; k < list.n && !*yes; k++) {
         KL_TRY(kl_signstrings_value(&list, k, state, &value, err));
         *yes = fabs(value) < LOST;

@@ -14,8 +14,10 @@ typedef struct kl_signstrings {
     char *flip; /* [n][nsite] */
 } kl_signstrings;
 
-/* At most `most` of them, by linear algebra over two elements. None of very many terms, of the total spin. */
-kl_status kl_signstrings_find(const kl_terms *t, int most, kl_signstrings *out, kl_err *err) KL_MUST_CHECK;
+/* At most `most` of them, by linear algebra over two elements; with `all` those, too, that the charges make,
+   which have one value in a whole sector. None of very many terms, of the total spin. */
+kl_status kl_signstrings_find(const kl_terms *t, int all, int most, kl_signstrings *out,
+                              kl_err *err) KL_MUST_CHECK;
 void kl_signstrings_clear(kl_signstrings *s);
 
 /* <psi|string k|psi> of the lowest wavefunction, whose centre is at position 0: 1 or -1 of a state that has

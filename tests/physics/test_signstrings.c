@@ -14,14 +14,16 @@ static void test_known(void **state)
 {
     static const struct {
         const char *model, *variant, *lattice, *sets, *charge;
-        int n;
+        int n, free; /* strings; those that no charge makes */
         double product; /* of all values */
     } list[] = {
-        {"plain_ising", NULL, "chain:6", "g=0.8", NULL, 1, 1},
-        {"heisenberg", "S=1/2", "chain:6", NULL, "Sz=0", 1, -1},
-        {"heisenberg", "S=1/2", "chain:6", NULL, "Sz=1", 1, 1},
-        {"hubbard", "F=1/2", "chain:5", NULL, "N_up=2 N_dn=1", 2, -1},
-        {"compass", NULL, "square:3x2", NULL, NULL, 5, 0},
+        {"plain_ising", NULL, "chain:6", "g=0.8", NULL, 1, 1, 1},
+        {"heisenberg", "S=1/2", "chain:6", NULL, "Sz=0", 1, 0, -1},
+        {"heisenberg", "S=1/2", "chain:6", NULL, "Sz=1", 1, 0, 1},
+        {"heisenberg", "S=1", "chain:4", NULL, "Sz=0", 1, 0, 1},
+        {"hubbard", "F=1/2", "chain:5", NULL, "N_up=2 N_dn=1", 2, 0, -1},
+        {"hubbard", "F=1/2", "chain:4", "t=0", "N_up=2 N_dn=1", 12, 10, 0},
+        {"compass", NULL, "square:3x2", NULL, NULL, 5, 5, 0},
     };
     (void)state;
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
@@ -33,7 +35,10 @@ static void test_known(void **state)
         core_run r = core_auto(1e-9, core_charge(j.model, list[i].charge), 1, KL_STRATEGY_AUTO);
         core_go(&j, &r);
         kl_test_case("%s", j.name);
-        expect_ok(kl_signstrings_find(j.terms, MOST, &found, &err), err);
+        expect_ok(kl_signstrings_find(j.terms, 0, MOST, &found, &err), err);
+        expect_eq(found.n, list[i].free);
+        kl_signstrings_clear(&found);
+        expect_ok(kl_signstrings_find(j.terms, 1, MOST, &found, &err), err);
         expect_eq(found.n, list[i].n);
         int lost = 0, yes;
         for (int k = 0; k < found.n; k++) {
@@ -72,7 +77,7 @@ static void test_product(void **state)
     r.opts.sweep = sweep;
     core_go(&j, &r);
     r.opts.sweep = NULL; /* not from the heap */
-    expect_ok(kl_signstrings_find(j.terms, MOST, &found, &err), err);
+    expect_ok(kl_signstrings_find(j.terms, 1, MOST, &found, &err), err);
     expect_eq(found.n, 1);
     expect_ok(kl_signstrings_value(&found, 0, r.state, &value, &err), err);
     expect_ok(kl_measure_create(j.ex, r.state, 0, j.lat, &m, &err), err);
