@@ -208,6 +208,15 @@ out:
     return st;
 }
 
+/* Open MPI looks for networks that match messages by themselves, which takes 0.2 s: ranks of one machine have
+   no use for them. What the user says of it stays. */
+static void spare_networks(const kl_launch *l)
+{
+    int here;
+    if (!number_of("OMPI_COMM_WORLD_LOCAL_SIZE", &here) || here != l->size) return;
+    if (!getenv("OMPI_MCA_pml") && !getenv("OMPI_MCA_mtl")) setenv("OMPI_MCA_pml", "^cm", 0);
+}
+
 kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -229,6 +238,7 @@ kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err)
                        "%d processes were started (%s), and each would do the same work and write the same "
                        "files: %.700s",
                        l.size, l.variable, reason.text));
+    spare_networks(&l);
     if (s->mpi->begin(&services, &facts, why)) KL_TRY(kl_fail(err, KL_EABSENT, "MPI: %.500s", why));
     if (facts.size != l.size)
         KL_TRY(kl_fail(err, KL_EINPUT,
