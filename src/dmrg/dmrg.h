@@ -75,7 +75,10 @@ typedef struct kl_dmrg_opts {
        accuracy of 1e-10, where these sweeps need no more than about a thousand states */
     int measured;
     int alone; /* 1: no other valley than the start's is looked for: valleys.h */
-    const int *start; /* [nsite] state of each position for a product start; NULL: chosen */
+    /* [nstart][nsite] state of each position for a start from products: the first ones are what the wanted
+       states begin with, the bases hold the others; NULL: chosen */
+    const int *start;
+    int nstart; /* 0: one */
     uint64_t seed;
     int max_basis; /* Davidson; 0: 20 */
     int max_apply; /* products with H per step at most; 0: automatic */

@@ -81,8 +81,8 @@ void kl_engine_destroy(kl_engine **e);
 
 /* Random isometries of about m states right of position 1 whose sectors can all be completed, and a random
    wavefunction at centre 0. product: [nproduct][nsite] the state of each position, with a total spin the step
-   by which its multiplet goes to those before: the first wavefunctions are then these different products,
-   KL_MAX_STATE at most, and the isometries hold all of them exactly. */
+   by which its multiplet goes to those before: the first wavefunctions are then the first of these products,
+   which differ, and the isometries hold all of them exactly. */
 kl_status kl_engine_start(kl_engine *e, int m, int nproduct, const int *product, kl_err *err) KL_MUST_CHECK;
 /* Takes the tensors of a state over (the state is destroyed) and rebuilds the operators. */
 kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_MUST_CHECK;

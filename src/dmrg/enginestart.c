@@ -98,6 +98,7 @@ typedef struct products {
     const int *state; /* [n][nsite] */
     kl_qn *charge; /* [n][nsite + 1]: of sites p.. of each */
     int *column; /* [n]: of its sector of the last block, where sites p.. of each are; equal ones share it */
+    int *room; /* [3][n] */
 } products;
 
 static const int *state_of(const kl_engine *e, const products *x, int k)
@@ -135,7 +136,8 @@ static kl_status random_isometry(kl_engine *e, int p, int m, products *x, kl_err
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
     kl_isometry *iso = NULL;
-    int *sec = NULL, *dim = NULL, nsec = 0, row[KL_MAX_STATE], column[KL_MAX_STATE], next[KL_MAX_STATE];
+    int *sec = NULL, *dim = NULL, nsec = 0;
+    int *const row = x->room, *const column = row + x->n, *const next = column + x->n;
     uint64_t rng = e->seed * 1000003u + (uint64_t)p;
     KL_TRY(kl_engine_enlarge(e, KL_RIGHT, p, &e->right_block[p + 1]->basis, &en, err));
     const int n = en->basis.nsec;
@@ -223,6 +225,7 @@ kl_status kl_engine_start(kl_engine *e, int m, int nproduct, const int *product,
     products x = {.n = nproduct, .state = product};
     KL_TRY(kl_alloc(&x.charge, (int64_t)nproduct * (n + 1), KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&x.column, nproduct, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&x.room, (int64_t)3 * nproduct, KL_MEM_WORK, err));
     for (int k = 0; k < nproduct; k++) {
         KL_TRY(product_charges(e, state_of(e, &x, k), x.charge + (int64_t)k * (n + 1), err));
         x.column[k] = 0;
@@ -237,5 +240,6 @@ kl_status kl_engine_start(kl_engine *e, int m, int nproduct, const int *product,
 out:
     kl_free(&x.charge);
     kl_free(&x.column);
+    kl_free(&x.room);
     return st;
 }

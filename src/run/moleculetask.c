@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ci/leaders.h"
 
 /* ---------------------------------------------------------------- what was asked */
 
@@ -151,7 +152,8 @@ static void try_moves(search *s, int most, int depth, int *spin, int *from, int 
             }
 }
 
-int kl_moleculetask_start(const kl_moleculetask *t, int irrep, int *start)
+/* 0: there is none. */
+static int near_reference(const kl_moleculetask *t, int irrep, int *start)
 {
     enum { SMALL = 12 }; /* pairs of moves are as many as the fourth power of the orbitals */
     const kl_fcidump *const g = t->orbitals.g;
@@ -175,6 +177,49 @@ out:
     kl_free(&s.occ[0]);
     kl_free(&s.occ[1]);
     return found;
+}
+
+static uint64_t bits_of(int n, const unsigned char *occ)
+{
+    uint64_t x = 0;
+    for (int p = 0; p < n; p++) x |= (uint64_t)occ[p] << p;
+    return x;
+}
+
+static void set_occupation(int n, uint64_t x, unsigned char *occ)
+{
+    for (int p = 0; p < n; p++) occ[p] = x >> p & 1;
+}
+
+kl_status kl_moleculetask_start(const kl_moleculetask *t, int irrep, int nstate, int *start, int *n,
+                                kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int norb = t->m->norb;
+    kl_leaders lead = {.n = 0};
+    unsigned char *occ[2] = {NULL, NULL};
+    *n = 0;
+    for (int k = 0; k < 2; k++) {
+        KL_TRY(kl_alloc(&occ[k], norb, KL_MEM_WORK, err));
+        active_occupation(t, k, occ[k]);
+    }
+    if (!t->named && norb <= KL_DET_MAX_ORB) {
+        const kl_leaders_ask ask = {.first = {bits_of(norb, occ[0]), bits_of(norb, occ[1])},
+                                    .irrep = irrep,
+                                    .nstate = nstate,
+                                    .most = KL_MOLECULE_STARTS};
+        KL_TRY(kl_leaders_find(t->orbitals.g, &ask, &lead, err));
+    }
+    for (; *n < lead.n; ++*n) {
+        for (int k = 0; k < 2; k++) set_occupation(norb, lead.det[*n][k], occ[k]);
+        kl_molecule_start(t->m, occ[0], occ[1], start + (int64_t)*n * norb);
+    }
+    if (*n == 0) *n = near_reference(t, irrep, start);
+out:
+    kl_leaders_clear(&lead);
+    kl_free(&occ[0]);
+    kl_free(&occ[1]);
+    return st;
 }
 
 kl_status kl_moleculetask_other(kl_moleculetask *t, kl_terms **out, kl_err *err)
@@ -201,6 +246,7 @@ kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, k
     KL_TRY(ask(o, spin, &ci, err));
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->spin = spin;
+    t->named = ci.nref > 0;
     if (given == NULL) KL_TRY(kl_fcidump_read(o->file, &t->own, err));
     t->f = given != NULL ? given : t->own;
     KL_TRY(check_spin(o, t->f, spin, err));

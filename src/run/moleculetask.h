@@ -16,6 +16,7 @@ typedef struct kl_moleculetask {
     kl_molecule *m;           /* of the active orbitals; its terms are the task's */
     int *number;              /* [active]: of the orbital in the file, from 1 */
     char *occupation;         /* "2222ud00", all orbitals of the file */
+    int named;                /* 1: options say so */
     double reference_energy;
     int irrep;                /* of the sector, from 0; -1: all are tried */
     int nup, ndn;             /* active electrons, with the total spin those of its component M = S */
@@ -32,9 +33,13 @@ void kl_moleculetask_destroy(kl_moleculetask **t);
 kl_status kl_moleculetask_sites(const kl_moleculetask *t, const char *name, kl_lattice **out,
                                 kl_err *err) KL_MUST_CHECK;
 
-/* start[active] by position: the reference, or of another irrep the lowest determinant that one or two
-   electrons away from it has the irrep. 0: there is none such. */
-int kl_moleculetask_start(const kl_moleculetask *t, int irrep, int *start);
+enum { KL_MOLECULE_STARTS = 64 };
+/* start[KL_MOLECULE_STARTS][active] by position: the determinants that the lowest nstate states of the irrep
+   are mostly made of (ci/leaders.h). The reference alone where options name one, or, of more than
+   KL_DET_MAX_ORB orbitals, the reference or the lowest determinant that one or two electrons away from it has
+   the irrep. *n: how many, 0: there is none such. */
+kl_status kl_moleculetask_start(const kl_moleculetask *t, int irrep, int nstate, int *start, int *n,
+                                kl_err *err) KL_MUST_CHECK;
 /* The sites of the variant without the total spin where the task has it, else of the one with it; the
    caller's. Once only. */
 kl_status kl_moleculetask_other(kl_moleculetask *t, kl_terms **out, kl_err *err) KL_MUST_CHECK;

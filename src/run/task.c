@@ -527,10 +527,12 @@ kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err)
     t->dmrg.start = NULL;
     kl_status st = KL_OK;
     if (t->molecule != NULL) {
-        if (t->start == NULL) st = kl_alloc(&t->start, t->terms->nsite, KL_MEM_MISC, err);
-        if (st == KL_OK &&
-            kl_moleculetask_start(t->molecule, kl_molecule_irrep(t->molecule->m, target), t->start))
-            t->dmrg.start = t->start;
+        if (t->start == NULL)
+            st = kl_alloc(&t->start, (int64_t)KL_MOLECULE_STARTS * t->terms->nsite, KL_MEM_MISC, err);
+        if (st == KL_OK)
+            st = kl_moleculetask_start(t->molecule, kl_molecule_irrep(t->molecule->m, target), t->dmrg.nstate,
+                                       t->start, &t->dmrg.nstart, err);
+        if (st == KL_OK && t->dmrg.nstart > 0) t->dmrg.start = t->start;
         return st;
     }
     if (start == KL_START_NONE || start == KL_START_FILE) return KL_OK;
