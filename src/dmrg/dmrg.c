@@ -643,8 +643,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
     g = kl_schedule_stage(&r.plan, res);
     r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err)
-                  : kl_engine_start(r.e, start_m(&r, &g), o->start ? (o->nstart > 0 ? o->nstart : 1) : 0,
-                                    o->start, err));
+                  : kl_engine_start(r.e, start_m(&r, &g), kl_dmrg_starts(o), o->start, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
     const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);

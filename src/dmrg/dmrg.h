@@ -104,6 +104,12 @@ typedef struct kl_dmrg_opts {
     kl_exec *(*place)(void *placer, int m);
 } kl_dmrg_opts;
 
+/* Products that a run starts from. */
+static inline int kl_dmrg_starts(const kl_dmrg_opts *o)
+{
+    return o->start == NULL ? 0 : o->nstart > 0 ? o->nstart : 1;
+}
+
 typedef struct kl_dmrg_step { /* one optimized bond */
     int sweep, direction; /* direction +1: left to right, -1 back */
     int bond; /* between positions bond and bond + 1 */
