@@ -450,6 +450,10 @@ kl_status kl_edcli_plan(const kl_options *o, kl_err *err)
                    "lowest energy\n",
                    p.seconds_apply, nthread, nthread == 1 ? "" : "s");
         kl_report_rankplan(stdout, "product", &between, nrank, ranks);
+        const kl_rankplan *const last = nrank > 1 ? &ranks[nrank - 1] : NULL;
+        if (last && p.size.flavours && p.solver == KL_ED_LANCZOS && opts.nstate == 1)
+            printf("a vector less does where there is no memory for it: %s on a rank of %d\n",
+                   kl_report_bytes(last->bytes - p.vector_bytes / last->ranks, bytes[0]), last->ranks);
     }
 out:
     kl_free(&ranks);
