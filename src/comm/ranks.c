@@ -64,6 +64,12 @@ kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err)
     return KL_OK;
 }
 
+int kl_ranks_threads(int nthread, int asked)
+{
+    const kl_comm *const c = kl_comm_world();
+    return asked || c == NULL || c->sharing < 2 ? nthread : (nthread + 1) / 2;
+}
+
 void kl_ranks_say_where(kl_exec *ex, const char *how)
 {
     const size_t n = strlen(ex->where), room = sizeof ex->where - n;

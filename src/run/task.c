@@ -133,7 +133,7 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
     }
     if (cuda) KL_TRY(kl_exec_open_cuda(kl_placement_device(o), &device, err));
     else KL_TRY(kl_exec_open_offload(kl_placement_device(o), 0, &device, err));
-    device->nthread = kl_task_threads(o); /* of what the host does: LAPACK's part of a truncation */
+    device->nthread = kl_ranks_threads(kl_task_threads(o), o->threads > 0); /* LAPACK's part of truncation */
     device->most_bytes = (int64_t)o->device_memory;
     for (int p = 0; o->projection && p < KL_NPROJECTION; p++)
         if (!strcmp(o->projection, kl_projection_name[p])) device->projection = (kl_projection)p;
