@@ -362,9 +362,13 @@ static void on_device(const core_job *j, kl_qn q, kl_bipartition_form form)
         vt->fill(device, s.n + 16, (double)NAN, dx);
         vt->fill(device, s.n + 16, (double)NAN, dy);
         if (vt->kron_random) {
-            expect_ok(vt->kron_random(device, s.ed->kron, 7, kl_dptr_at(dx, 8), &err), err);
+            expect_ok(vt->kron_random(device, s.ed->kron, 7, 0, kl_dptr_at(dx, 8), &err), err);
             core_download(device, s.n, kl_dptr_at(dx, 8), y);
             for (int64_t k = 0; k < s.n; k++) expect_true(y[k] == s.x[k]);
+            expect_ok(vt->kron_random(device, s.ed->kron, 7, 900, kl_dptr_at(dx, 8), &err), err);
+            core_download(device, s.n, kl_dptr_at(dx, 8), y);
+            for (int64_t k = 0; k < s.n; k++)
+                expect_true(y[k] == (s.x[k] == 0.0 ? 0.0 : kl_random_at(7, 900 + k)));
         }
         expect_ok(vt->upload(device, kl_dptr_at(dx, 8), s.x, s.n, &err), err);
         expect_ok(vt->kron_apply(device, s.ed->kron, kl_dptr_at(dx, 8), kl_dptr_at(dy, 8), &dot, &err), err);
