@@ -7,7 +7,7 @@
 typedef struct kl_density {
     kl_side side;    /* LEFT: of the rows of psi (left block (x) site), psi psi^T; RIGHT: of the columns */
     kl_wave wave;    /* its psi is not looked at where records alone are asked for */
-    int nstate;      /* wavefunctions, averaged with equal weight */
+    int nstate; /* wavefunctions, averaged by the squares of their norms, which are 1 on average */
     const kl_bigop *grown; /* operators of the enlarged block of this side, for noise; may be NULL without */
     /* [sectors] where the matrix of each goes, -1: it is not made; NULL: all, one after the other */
     const int64_t *place;

@@ -59,8 +59,7 @@ typedef struct run {
     double constant;
     kl_exec *where; /* of the last sweep of its own */
     kl_exec *cpu; /* opened for a probe; NULL: none was needed */
-    /* 1: these sweeps look for states that the run missed, and are not its own */
-    int probing;
+    int probing; /* 1: these sweeps look for states that the run missed, and are not its own */
     /* of the current sweep: its clock, and what stood in its row before this process */
     double sweep_start, seconds_before, flop_before;
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
@@ -236,6 +235,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .fill = fill,
                              .watch = r->mon && !r->probing ? r->mon->truncations : NULL};
     const int c = r->e->centre;
+    if (!r->probing) kl_engine_weigh(r->e, r->o->nstate);
     KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
     if (!r->probing) {
         r->discarded = info.discarded;

@@ -89,6 +89,10 @@ kl_status kl_engine_resume_take(kl_engine *e, kl_state **state, kl_err *err) KL_
 /* Carries nstate wavefunctions from here on: the first of those there are, and zeros, which the
    eigensolver begins at random. */
 kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err) KL_MUST_CHECK;
+/* Wavefunctions, of norm 1, to weights: those behind the first nwanted are guards, and take little of what
+   a truncation or an expansion keeps. The sum of all squares stays. The next solve makes their norms 1
+   again. */
+void kl_engine_weigh(kl_engine *e, int nwanted);
 /* Adds what `from` has counted: times, flops, the largest sizes. */
 void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 /* Gives a copy of everything as a state. */

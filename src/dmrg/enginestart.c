@@ -1,4 +1,4 @@
-/* Bases and wavefunctions that a run begins with: see engine.h.
+/* Bases and wavefunctions that a run begins with, and the weights of those that it carries: see engine.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
 #include "base/mem.h"
@@ -8,6 +8,9 @@
 #include "dmrg/sectorfill.h"
 #include <math.h>
 #include <string.h>
+
+/* of a wanted state's: a guard's energy is hardly higher for it, the wanted states' is by far lower */
+#define GUARD_WEIGHT 0.0625
 
 static double log_sum(double a, double b) { return fmax(a, b) + log1p(exp(-fabs(a - b))); }
 
@@ -242,4 +245,15 @@ out:
     kl_free(&x.column);
     kl_free(&x.room);
     return st;
+}
+
+void kl_engine_weigh(kl_engine *e, int nwanted)
+{
+    const int n = e->nstate;
+    const double one = n / (nwanted + GUARD_WEIGHT * (n - nwanted));
+    for (int i = 0; i < n && n > nwanted; i++) {
+        const kl_dptr x = kl_dptr_at(e->psi, i * e->layout.n);
+        const double weight = i < nwanted ? one : GUARD_WEIGHT * one;
+        e->ex->vt.combine(e->ex, e->layout.n, 0, x, e->layout.n, NULL, sqrt(weight), x);
+    }
 }

@@ -13,7 +13,7 @@ typedef struct kl_trunc_opts {
     int m_min; /* at least, where that many have weight */
     double discard; /* keep no more than leaves this weight out; 0: m alone decides */
     double noise; /* share of the weight given to the states that H leads to (subspace expansion) */
-    int nstate; /* wavefunctions, averaged with equal weight */
+    int nstate; /* wavefunctions, averaged by the squares of their norms, which are 1 on average */
     /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
     int fill;
     /* 1: sectors even and filled up as a device does in any case: see kl_sectors_fill. fill, discard: even
@@ -49,7 +49,7 @@ struct kl_trunc_watch {
 };
 
 /* side LEFT: new basis for the rows of psi (left block (x) site); RIGHT: for the columns. The wave holds
-   opts->nstate normalized wavefunctions. grown: the operators of that enlarged block, for the noise; NULL
+   opts->nstate wavefunctions. grown: the operators of that enlarged block, for the noise; NULL
    without. The isometry's numbers are in *data, on the executor. */
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_bigop *grown,
                       const kl_trunc_opts *opts, kl_isometry **out, kl_dptr *data, kl_trunc_info *info,

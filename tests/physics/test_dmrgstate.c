@@ -50,6 +50,7 @@ typedef struct turn_case {
     const char *model, *variant, *lattice, *sets, *charge;
     int nstate, m, precise;
     double noise, discard;
+    int nwanted; /* the others are guards, of less weight; 0: there are none */
 } turn_case;
 
 /* Sweeps by hand. At every move, in the full space: the norm that is lost is the discarded weight, what stays
@@ -80,6 +81,7 @@ static void check_turns(const turn_case *t, uint64_t seed)
         kl_test_case("%s m=%d nstate=%d move %d to %+d from %d", j.name, t->m, t->nstate, move, direction,
                      e->centre);
         expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
+        if (t->nwanted) kl_engine_weigh(e, t->nwanted);
         double *const before = core_engine_vectors(e, dim);
         if (n == 2) {
             free(before);
@@ -101,12 +103,16 @@ static void check_turns(const turn_case *t, uint64_t seed)
         for (int s = 0; s < t->nstate; s++) {
             const double *const x = before + s * dim, *const y = after + s * dim;
             const double xx = core_dot(dim, x, x), xy = core_dot(dim, x, y), yy = core_dot(dim, y, y);
-            expect_near(xx, 1.0, 1e-12);
+            if (t->nwanted)
+                expect_near(xx, 16.0 * t->nstate / (15 * t->nwanted + t->nstate) / (s < t->nwanted ? 1 : 16),
+                            1e-12);
+            else expect_near(xx, 1.0, 1e-12);
             expect_near(xy, yy, 1e-12); /* y = P x */
             if (to.noise == 0 && t->nstate == 1)
                 expect_true(xy / sqrt(xx * yy) >= 1 - 2 * info.discarded - 1e-13);
             kept += yy / t->nstate, was += xx / t->nstate;
         }
+        expect_near(was, 1.0, 1e-12);
         if (to.noise == 0) expect_near(was - kept, info.discarded, 1e-12);
         if (to.noise == 0 && info.discarded < 1e-14) expect_near(kept, 1.0, 1e-12);
         double after_energy[KL_MAX_STATE];
@@ -153,6 +159,8 @@ static const turn_case turns[] = {
     {"holstein", "n_max=1", "chain:3", NULL, "N_up=1 N_dn=2", 1, 4, 1, 0, 0},
     {"heisenberg", "S=1/2", "chain:3", NULL, "Sz=1/2", 1, 2, 0, 0, 0},
     {"heisenberg", "S=1/2", "chain:2", NULL, NULL, 1, 2, 0, 0, 0},
+    {"heisenberg", "S=1/2", "chain:10", "h=normal(0,1)", NULL, 3, 12, 1, 1e-4, 0, 1},
+    {"hubbard", "F=1/2", "ring:6", NULL, "N_up=3 N_dn=2", 4, 10, 0, 0, 0, 2},
 };
 
 static void test_turns(void **state)
