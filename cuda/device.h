@@ -27,11 +27,16 @@ enum {
 };
 enum { KL_STAGING = 96 << 10 };                  /* bytes */
 
-/* matrices that are diagonalized at a time: four are 6 % faster on an H200, but need two threads more than
-   LAPACK's */
-enum { KL_NSOLVER = 2 };
+/* Streams with handles of the libraries: Cholesky factors of four matrices at a time take half as long as one
+   after the other (H100). Four that are diagonalized at a time are 6 % faster than two, on an H200 and on an
+   H100, but need two threads more than LAPACK's. */
+enum {
+    KL_NSOLVER = 4,
+    KL_NEIGEN = 2,
+};
 typedef struct kl_cuda_solver {
     void *handle; /* of cuSOLVER */
+    cublasHandle_t blas; /* NULL until it is wanted */
     cudaStream_t stream;
     void *work;   /* while it runs */
 } kl_cuda_solver;
@@ -98,6 +103,11 @@ static inline kl_status kl_cuda_check(const kl_cuda *self, const char *what, kl_
                             "--exec cuda: %s: %s", what, cudaGetErrorString(e));
 }
 
+/* roots.c */
+void kl_cuda_roots_close(kl_cuda *self);
+kl_status kl_cuda_roots(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, kl_dptr t,
+                        char *good, kl_err *err);
+
 /* mem.c */
 void *kl_cuda_get_block(void *self, int64_t bytes);
 void kl_cuda_give_block(void *self, void *block);
@@ -144,6 +154,7 @@ cudaError_t kl_cuda_fused_small_start(const kl_cuda *self, int64_t n, const kl_f
 kl_status kl_cuda_trial(kl_exec *ex, kl_trial *t, kl_err *err);
 
 /* eigen.c */
+int kl_cuda_solver_open(kl_cuda *self, int i); /* 0: it cannot be had */
 void kl_cuda_eigen_close(kl_cuda *self);
 kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
                         kl_err *err);

@@ -70,10 +70,12 @@ static void *work(void *arg)
 }
 
 /* Opened once: a handle of cuSOLVER takes tens of milliseconds. */
-static int open_worker(kl_cuda *self, const solver *api, int i)
+int kl_cuda_solver_open(kl_cuda *self, int i)
 {
     kl_cuda_solver *const s = &self->solver[i];
+    solver found, *const api = &found;
     if (s->handle) return 1;
+    if (!find_solver(api)) return 0;
     if (cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking) != cudaSuccess) return 0;
     if (api->create(&s->handle) == 0 && api->set_stream(s->handle, s->stream) == 0) return 1;
     return 0;
@@ -129,7 +131,7 @@ kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     void *values = NULL, *infos = NULL;
     if (nmat == 0) return KL_OK;
     cudaSetDevice(self->device); /* whatever thread this is */
-    if (!find_solver(&api) || !open_worker(self, &api, 0))
+    if (!find_solver(&api) || !kl_cuda_solver_open(self, 0))
         return host->fail(err, KL_EABSENT,
                           "--exec cuda: cuSOLVER (libcusolver.so.12) cannot be used for eigenvectors");
     KL_TRY(host->alloc_bytes((void **)&order, nmat, sizeof *order, KL_MEM_WORK, err));
@@ -164,7 +166,7 @@ kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     KL_TRY(host->pool_alloc(&self->pool, nmat * (int64_t)sizeof(int), &infos, err));
     j.values = values, j.info = infos;
     /* as many as there is memory for */
-    while (nworker < KL_NSOLVER && nworker < nmat && open_worker(self, &api, nworker)) {
+    while (nworker < KL_NEIGEN && nworker < nmat && kl_cuda_solver_open(self, nworker)) {
         void *space;
         if (host->pool_alloc(&self->pool, (int64_t)j.nwork * (int64_t)sizeof(double), &space,
                              nworker ? NULL : err) != KL_OK)

@@ -22,6 +22,7 @@ static void cuda_close(kl_exec *ex)
 #endif
     kl_cuda_peers_close(self);
     kl_cuda_blas_close(self);
+    kl_cuda_roots_close(self);
     kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
     host->pool_give(&self->pool, self->slot, SLOTS);
@@ -93,6 +94,19 @@ static kl_status find_device(kl_cuda *self, kl_device_choice which, kl_err *err)
     return KL_OK;
 }
 
+/* Whom the pools of memory ask for more, and what limits them. */
+static void set_pools(kl_cuda *self, kl_exec *ex)
+{
+    self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block;
+    self->pool.put = kl_cuda_put_later, self->pool.most = &ex->most_bytes;
+    self->far = (kl_pool){.ctx = self,
+                          .get = kl_cuda_get_far,
+                          .give = kl_cuda_give_far,
+                          .put = kl_cuda_put,
+                          .most = &no_limit,
+                          .far = 1};
+}
+
 static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_exec *ex, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -102,14 +116,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
     self->host = host;
     self->nfree = -1;
     KL_TRY(kl_cuda_copies_open(self, &self->pool.ctx, err));
-    self->pool.get = kl_cuda_get_block, self->pool.give = kl_cuda_give_block;
-    self->pool.put = kl_cuda_put_later, self->pool.most = &ex->most_bytes;
-    self->far = (kl_pool){.ctx = self,
-                          .get = kl_cuda_get_far,
-                          .give = kl_cuda_give_far,
-                          .put = kl_cuda_put,
-                          .most = &no_limit,
-                          .far = 1};
+    set_pools(self, ex);
     KL_TRY(find_device(self, which, err));
     if (cudaStreamCreateWithFlags(&self->stream, cudaStreamNonBlocking) != cudaSuccess ||
         cudaEventCreateWithFlags(&self->done, cudaEventDisableTiming) != cudaSuccess ||
@@ -157,6 +164,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
         .precondition = kl_cuda_precondition,
         .fuse = kl_cuda_fuse,
         .eigen = kl_cuda_eigen,
+        .roots = kl_cuda_roots,
         .batch_prepare = kl_cuda_batch_prepare,
         .batch_apply = kl_cuda_batch_apply,
         .batch_release = kl_cuda_batch_release,

@@ -344,8 +344,9 @@ static void print_entropy(FILE *to, const kl_result *r)
 {
     if (r->dmrg.entropy == NULL || r->nsite < 2) return;
     int largest = 0;
-    for (int c = 1; c < r->nsite - 1; c++)
-        if (r->dmrg.entropy[c] > r->dmrg.entropy[largest]) largest = c;
+    for (int c = 0; c < r->nsite - 1; c++)
+        if (isnan(r->dmrg.entropy[c])) return; /* the run was interrupted where they were not needed */
+        else if (r->dmrg.entropy[c] > r->dmrg.entropy[largest]) largest = c;
     const kl_result_charge *const last = r->ncharge > 0 ? &r->charge[r->ncharge - 1] : NULL;
     const int mixture = kl_result_has_spin(r) && last != NULL && last->value != 0;
     fprintf(to, "entropy      %.6f at the middle cut, largest %.6f at cut %d%s\n",

@@ -221,7 +221,6 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
 {
     kl_status st = KL_OK;
     kl_trunc_info info;
-    const int fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block;
     const kl_dmrg_row *const before = r->res->nrow > 0 ? &r->res->row[r->res->nrow - 1] : NULL;
     const kl_trunc_opts t = {.m = g->m,
                              .m_min = g->m_min,
@@ -232,7 +231,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .precise = g->precise,
                              .way = r->o->truncation,
                              .settled = before && before->noise == 0,
-                             .fill = fill,
+                             .spectrum = direction < 0 && r->res->nrow + 1 >= r->o->nsweep, /* entropies */
+                             .fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block,
                              .watch = r->mon && !r->probing ? r->mon->truncations : NULL};
     const int c = r->e->centre;
     if (!r->probing) kl_engine_weigh(r->e, r->o->nstate);

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/leading.h"
 #include "base/mem.h"
+#include "dmrg/leadingleast.h"
 #include "dmrg/sectorfill.h"
 #include <math.h>
 
@@ -183,6 +184,7 @@ kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_o
                                   .more = passes(o, warm, d->nstate)}};
     if (warm) out->range.warm = warm->data;
     out->nsec = n;
+    out->ncolumn = (double)kl_density_other(d)->total * d->nstate;
     KL_TRY(kl_alloc(&out->sec, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->part, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->range.part, n, KL_MEM_WORK, err));
@@ -207,7 +209,8 @@ out:
 int kl_leading_tried(const kl_leading *l)
 {
     int count = 0;
-    for (int c = 0; c < l->nsec; c++) count += l->way[c].products && l->way[c].mode == KL_RANGE_TRIED;
+    for (int c = 0; c < l->nsec; c++)
+        count += (l->way[c].products && l->way[c].mode == KL_RANGE_TRIED) || kl_leading_least(l, c);
     return count;
 }
 
@@ -217,6 +220,11 @@ int kl_leading_narrow(const kl_leading *l, const int *kept, int *least)
     const int cold = l->range.warm.addr == 0 || l->range.nstate > 1; /* as add_part has it */
     for (int c = 0; c < l->nsec; c++) {
         int next;
+        const kl_least_part *const p = kl_leading_least(l, c);
+        if (p && !kl_least_sure(p->tried, p->n - kept[c])) {
+            least[c] = p->n;
+            narrow = 1;
+        }
         if (!l->way[c].products || l->way[c].mode != KL_RANGE_TRIED ||
             !kl_sector_narrow(l->way[c].width, kept[c], cold, &next))
             continue;
@@ -229,6 +237,9 @@ int kl_leading_narrow(const kl_leading *l, const int *kept, int *least)
 void kl_leading_clear(kl_leading *l)
 {
     if (l->range.ex) kl_range_clear(&l->range);
+    kl_least_clear(&l->least);
+    kl_free(&l->least.part);
+    kl_free(&l->least_of);
     kl_free(&l->range.part);
     kl_free(&l->sec);
     kl_free(&l->part);

@@ -4,6 +4,7 @@
 #ifndef KL_LEADING_H
 #define KL_LEADING_H
 #include "dmrg/density.h"
+#include "dmrg/leastcolumns.h"
 #include "dmrg/rangefind.h"
 #include "dmrg/state.h"
 
@@ -50,11 +51,12 @@ typedef struct kl_warm {
 } kl_warm;
 
 typedef struct kl_leading_opts {
-    kl_truncation way;
+    kl_truncation way, asked; /* with noise all sectors' own way is exact, whatever was asked for */
     int m;               /* states wanted of all sectors */
     int full, precise, there; /* as in kl_sector_case */
     int narrow;          /* as in kl_sector_case */
     int settled;         /* 1: the sweep before was one without noise */
+    int spectrum;        /* 1: the weights of all states are wanted, not only of those near the cut */
     const kl_warm *warm; /* or NULL */
     const int *least;    /* [sectors] as in kl_sector_case */
 } kl_leading_opts;
@@ -68,13 +70,16 @@ typedef struct kl_leading {
     int *sec;           /* [npart] */
     int *part;          /* [nsec] or -1 */
     kl_range range;
+    double ncolumn; /* of all sectors */
+    kl_least least; /* of some parts: see leadingleast.h */
+    int *least_of;  /* [nsec] which of them a sector is, or -1; NULL: there are none */
 } kl_leading;
 
 /* How the sectors of d's side are found, and by which rank; this one's by products are ready for
    kl_range_find. d and its wave must live as long. */
 kl_status kl_leading_choose(kl_exec *ex, const kl_density *d, const kl_leading_opts *o, kl_leading *out,
                             kl_err *err) KL_MUST_CHECK;
-/* Sectors whose leading states alone are looked for; whether in some of them more columns have to be tried,
+/* Sectors of which not all weights are looked for; whether in some of them more columns have to be tried,
    kept[nsec] states being kept: then least[nsec] says how many. */
 int kl_leading_tried(const kl_leading *l);
 int kl_leading_narrow(const kl_leading *l, const int *kept, int *least);

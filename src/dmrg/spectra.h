@@ -27,8 +27,10 @@ int kl_spectra_largest(const kl_spectra *s);
 kl_status kl_spectra_weights(kl_spectra *s, kl_weight **w, int64_t *n, double *unseen,
                              kl_err *err) KL_MUST_CHECK;
 
-/* Sectors of which only leading states were looked for. */
+/* Sectors of which not all weights were looked for; those of them of which only what goes was diagonalized:
+   their other weights are a mean. */
 int kl_spectra_tried(const kl_spectra *s);
+int kl_spectra_least(const kl_spectra *s);
 /* kept[sectors]: states that stay of each. Returns 1 where a sector keeps nearly all that were found in it,
    so that more columns have to be tried there: least[sectors]. */
 int kl_spectra_narrow(const kl_spectra *s, const int *kept, int *least);

@@ -105,12 +105,14 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
     const int nsec = kl_density_mine(a->d)->nsec, singular = o->precise && o->noise == 0;
     const int even = o->full || a->ex->space == KL_SPACE_DEVICE, full = !o->fill && o->discard == 0;
     const kl_leading_opts lead = {.way = o->noise > 0 || o->fill ? KL_TRUNCATION_EXACT : a->way,
+                                  .asked = o->fill ? KL_TRUNCATION_EXACT : a->way,
                                   .m = o->m,
                                   .full = even && full,
                                   .precise = singular,
                                   .there = a->ex->space == KL_SPACE_DEVICE,
                                   .narrow = o->narrow,
                                   .settled = o->settled,
+                                  .spectrum = o->spectrum,
                                   .warm = o->warm,
                                   .least = a->least};
     kl_selection wanted = {.m = o->m,
@@ -163,6 +165,8 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
         if (st != KL_OK) goto out;
     }
     info->states = info->m;
+    info->nleast = kl_spectra_least(a.spectra);
+    if (info->nleast > 0) info->entropy = NAN;
     if (grown != NULL) add_multiplets(grown->block->mpo->model, kl_density_mine(&d), a.w, a.n, info);
     KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, a.dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));

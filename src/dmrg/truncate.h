@@ -25,6 +25,7 @@ typedef struct kl_trunc_opts {
     kl_truncation way; /* by products, or exactly */
     int narrow; /* 1: the other side has no site of its own: see kl_sector_case */
     int settled; /* 1: the sweep before was one without noise */
+    int spectrum; /* 1: the weights of all states are wanted: info's entropy */
     const kl_warm *warm; /* the isometry that was opened last; NULL: there was none */
     const kl_trunc_watch *watch; /* NULL: nobody looks on */
 } kl_trunc_opts;
@@ -34,10 +35,11 @@ typedef struct kl_trunc_info {
     int64_t states; /* m, or with the total spin the states of m multiplets */
     /* weight left out: of the states, from the smallest up; of products also the norm that they do not see */
     double discarded;
-    double entropy; /* -sum w ln w of the weights */
+    double entropy; /* -sum w ln w of the weights; NAN: not all of them are known */
     int matrix_max; /* largest matrix diagonalized */
-    int ntried, nattempt; /* sectors whose leading states alone were looked for; 1, more where too few columns
+    int ntried, nattempt; /* sectors of which not all weights were looked for; 1, more where too few columns
                              had been tried */
+    int nleast; /* of them those of which only what goes was diagonalized */
 } kl_trunc_info;
 
 /* Told of every truncation: of which wavefunctions, and the isometry that was found, whose numbers are at

@@ -177,6 +177,11 @@ typedef struct kl_vtable {
        the matrices before. */
     kl_status (*eigen)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
                        kl_err *err);
+    /* NULL, or inverse Cholesky factors: symmetric matrix i, n[i] rows at a + off[i], lower triangle read and
+       spoilt, gives T at t + off[i], T^T A T = 1. good[i] (host, 1 before): 0 where A is not positive
+       definite; T is undefined then. KL_EABSENT: no library; nothing has been touched. */
+    kl_status (*roots)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, kl_dptr t,
+                       char *good, kl_err *err);
     /* NULL, or, where there is no eigen, the part of it that is worth a device: matrix i, both triangles
        there, becomes Q of the tridiagonal Q^T A Q, whose diagonal stands in d (host) and whose next diagonal
        in e after those of the matrices before, n[i] of each, the last of e being 0. Q: its n[i] - 1

@@ -11,6 +11,7 @@
 #include "ed/ed.h"
 #include "exec/baselines.h"
 #include "exec/hybrid.h"
+#include "exec/roots.h"
 #include "kl_test.h"
 #include "lists.h"
 #include "exec/mixed.h"
@@ -414,6 +415,65 @@ static void test_eigen(void **state)
     }
 }
 
+/* T^T A T = 1 of matrices of any sizes at once, weights falling by many orders; one that is not positive
+   definite is told, and the others are good. */
+static void test_roots(void **state)
+{
+    fixture *const f = *state;
+    static const int dim[] = {1, 2, 57, 0, 130, 31, 300, 5};
+    enum {
+        NMAT = 8,
+        BAD = 5,
+    };
+    for (int which = 0; which < 2; which++) {
+        kl_exec *const ex = f->ex[which];
+        kl_err err = {""};
+        int64_t off[NMAT], total = 0;
+        char good[NMAT + 1] = {0};
+        uint64_t seed = 5;
+        for (int i = 0; i < NMAT; i++) off[i] = total, total += (int64_t)dim[i] * dim[i] + 3;
+        both a = make(ex, total, 0, 38), t = make(ex, total, 0, 39);
+        for (int i = 0; i < NMAT; i++) { /* D (B^T B / n + 1 / 4) D */
+            const int n = dim[i];
+            double *const m = a.host + off[i], *const b = kl_test_guarded((int64_t)n * n);
+            for (int64_t k = 0; k < (int64_t)n * n; k++) b[k] = kl_test_uniform(&seed);
+            for (int c = 0; c < n; c++)
+                for (int r = 0; r < n; r++) {
+                    double sum = r == c ? 0.25 : 0;
+                    for (int k = 0; k < n; k++) sum += b[k + (int64_t)r * n] * b[k + (int64_t)c * n] / n;
+                    m[r + (int64_t)c * n] = sum * pow(10, -4.0 * (r + c) / n);
+                }
+            if (i == BAD) m[7 + 7 * n] *= -1;
+            kl_test_free(b);
+        }
+        expect_ok(ex->vt.upload(ex, a.dev, a.host, total, &err), err);
+        const kl_roots roots = {NMAT, dim, off, total, a.dev, t.dev, good};
+        expect_ok(kl_roots_find(ex, &roots, &err), err);
+        fetch(ex, &t);
+        for (int i = 0; i < NMAT; i++) {
+            const int n = dim[i];
+            const double *const m = a.host + off[i], *const x = t.host + off[i];
+            kl_test_case("executor %d matrix %d", which, i);
+            expect_eq(good[i], i != BAD);
+            for (int c = 0; c < n && i != BAD; c++) {
+                double *const column = kl_test_guarded(n); /* A t_c */
+                for (int r = 0; r < n; r++) {
+                    column[r] = 0;
+                    for (int k = 0; k < n; k++) column[r] += m[r + (int64_t)k * n] * x[k + (int64_t)c * n];
+                }
+                for (int r = 0; r <= c; r++) {
+                    double sum = 0;
+                    for (int k = 0; k < n; k++) sum += x[k + (int64_t)r * n] * column[k];
+                    expect_near(sum, r == c, 1e-10);
+                }
+                kl_test_free(column);
+            }
+        }
+        drop(ex, &a);
+        drop(ex, &t);
+    }
+}
+
 /* The same through tridiagonal matrices: LAPACK has these, and their vectors are transformed by the
    reflections that stay there. All columns of some matrices, some of others. */
 static void test_tridiagonal(void **state)
@@ -635,12 +695,13 @@ int main(void)
 {
     if (device_is_absent()) return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_open),           cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_tall),           cmocka_unit_test(test_widths),
-        cmocka_unit_test(test_combine_dots),   cmocka_unit_test(test_eigen),
-        cmocka_unit_test(test_tridiagonal),    cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_shapes),         cmocka_unit_test(test_long),
-        cmocka_unit_test(test_there_and_back), cmocka_unit_test(test_fuse),
+        cmocka_unit_test(test_open),         cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tall),         cmocka_unit_test(test_widths),
+        cmocka_unit_test(test_combine_dots), cmocka_unit_test(test_eigen),
+        cmocka_unit_test(test_roots),        cmocka_unit_test(test_tridiagonal),
+        cmocka_unit_test(test_lists),        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_long),         cmocka_unit_test(test_there_and_back),
+        cmocka_unit_test(test_fuse),
     };
     /* a name, with * in it: tools that watch every access want less */
     cmocka_set_test_filter(getenv("KL_TEST_ONLY"));

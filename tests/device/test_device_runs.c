@@ -12,6 +12,7 @@
 #include "exec/streamed.h"
 #include "kl_test.h"
 #include "lists.h"
+#include "tally.h"
 #include "exec/mixed.h"
 #include "record/record.h"
 #include "dmrg/opdense.h"
@@ -67,6 +68,44 @@ static void test_ground(void **state)
     ground_states(*state, KL_PROJECTION_AUTO);
     /* all operators on the host, all the time */
     if (((fixture *)*state)->ex[0]->vt.alloc_far) ground_states(*state, KL_PROJECTION_NOSTORAGE);
+}
+
+/* Truncations of one-site steps leave out no more than they must, and say what it is. */
+static void test_truncations(void **state)
+{
+    fixture *const f = *state;
+    for (int which = 0; which < 2; which++) {
+        const kl_dmrg_sweep sweeps[] = {{.m = 60, .noise = 1e-4, .tol = 1e-4},
+                                        {.m = 120, .tol = 1e-5},
+                                        {.m = 240, .tol = 1e-5},
+                                        {.m = 240, .tol = 1e-5}};
+        enum { NSWEEP = sizeof sweeps / sizeof *sweeps };
+        tally sum = {.narrow = 1};
+        kl_err err = {""};
+        core_job j;
+        core_open(&j, core_model("heisenberg", "S=1/2"), "cylinder:6x4", NULL, NULL);
+        kl_exec *const own = j.ex;
+        core_run r = core_auto(1e-6, core_charge(j.model, "Sz=0"), 1, KL_STRATEGY_AUTO);
+        const kl_trunc_watch watch = {&sum, tally_look};
+        const kl_dmrg_monitor monitor = {.truncations = &watch};
+        r.opts.truncation = KL_TRUNCATION_PRODUCTS;
+        r.opts.sites = KL_SITES_ONE;
+        r.opts.max_apply = 3;
+        r.opts.nsweep = NSWEEP;
+        r.opts.sweep = malloc(sizeof sweeps);
+        memcpy(r.opts.sweep, sweeps, sizeof sweeps);
+        kl_test_case("executor %d", which);
+        j.ex = f->ex[which];
+        expect_ok(kl_dmrg_run(j.terms, j.ex, &r.opts, &monitor, &r.state, &r.res, &err), err);
+        print_message(
+            "executor %d: %d truncations, %d sectors by what goes, %.6f of the best, %.6f at most\n", which,
+            sum.nlooked, sum.nleast, sum.found / sum.best, sum.worst);
+        expect_true(sum.nleast > 20);
+        expect_near(r.res.energy[0], -14.9, 1);
+        core_drop(&r);
+        j.ex = own;
+        core_close(&j);
+    }
 }
 
 /* The host's share and the device's: every ratio, measured ones too, operators on the device and on the
@@ -421,8 +460,10 @@ int main(void)
 {
     if (device_is_absent()) return 77;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_superblock), cmocka_unit_test(test_ground),    cmocka_unit_test(test_hybrid),
-        cmocka_unit_test(test_mixed),      cmocka_unit_test(test_ed_states), cmocka_unit_test(test_contest),
+        cmocka_unit_test(test_truncations), cmocka_unit_test(test_superblock),
+        cmocka_unit_test(test_ground),      cmocka_unit_test(test_hybrid),
+        cmocka_unit_test(test_mixed),       cmocka_unit_test(test_ed_states),
+        cmocka_unit_test(test_contest),
     };
     /* with executors of its own: all memory must be back after every case */
     const struct CMUnitTest alone[] = {cmocka_unit_test(test_ed)};
