@@ -317,13 +317,13 @@ kl_status kl_densities_information(kl_densities *d, const double *value, double 
         to_units(d->terms.type[i], w, 1);
         for (int s = 0; s < DIM; s++) states[s] = w[s * (DIM + 1)];
         entropy[order[i]] = entropy_of(DIM, states);
-        information[order[i] * (int64_t)(n + 1)] = 0;
+        information[order[i] * (int64_t)(n + 1)] = entropy[order[i]];
     }
     for (int i = 0; i < n; i++)
         for (int j = i + 1; j < n; j++) {
             double both;
             KL_TRY(pair_entropy(&p, i, j, &both, err));
-            const double x = fmax(0.5 * (entropy[order[i]] + entropy[order[j]] - both), 0);
+            const double x = fmax(entropy[order[i]] + entropy[order[j]] - both, 0);
             information[order[i] * (int64_t)n + order[j]] = x;
             information[order[j] * (int64_t)n + order[i]] = x;
         }

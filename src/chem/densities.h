@@ -27,7 +27,8 @@ void kl_densities_two(kl_densities *d, const double *value, double *gamma[3]);
 double kl_densities_spin(kl_densities *d, const double *value, int ms2);
 
 /* entropy[norb], information[norb][norb]: -sum w ln w of each orbital's density matrix; of two orbitals the
-   sum of theirs less that of both together, halved (Rissler, Noack, White, Chem. Phys. 323 (2006) 519). */
+   sum of theirs less that of both together, on the diagonal that of one, as kl_reduced_mutual has it of sites
+   (Rissler, Noack, White, Chem. Phys. 323 (2006) 519 halve it). */
 kl_status kl_densities_information(kl_densities *d, const double *value, double *entropy, double *information,
                                    kl_err *err) KL_MUST_CHECK;
 

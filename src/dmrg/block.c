@@ -108,6 +108,28 @@ void kl_block_destroy(kl_block **pb)
     kl_free(pb);
 }
 
+kl_status kl_block_file(kl_block *b, const char *folder, kl_err *err)
+{
+    int fd;
+    const kl_status st = kl_scratch_write(folder, (const double *)b->data.addr, b->ndata, &fd, err);
+    if (st != KL_OK) return st;
+    b->file = fd + 1;
+    b->ex->vt.release(b->ex, &b->data);
+    return KL_OK;
+}
+
+kl_status kl_block_unfile(kl_block *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (!b->file) return KL_OK;
+    KL_TRY(kl_exec_alloc_operators(b->ex, b->ndata, &b->data, err));
+    KL_TRY(kl_scratch_read(b->file - 1, b->ex, b->data, b->ndata, err));
+    kl_scratch_close(&(int){b->file - 1});
+    b->file = 0;
+out:
+    return st;
+}
+
 /* While parts are made: where one that is packed lies, in the pack itself or in its operator's own. */
 enum {
     IN_PACK = 1,

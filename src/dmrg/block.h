@@ -49,6 +49,10 @@ kl_status kl_block_create(kl_exec *ex, const kl_mpo *mpo, kl_side side, int cut,
 kl_status kl_block_create_edge(kl_exec *ex, const kl_mpo *mpo, kl_side side, kl_qn target, kl_block **out,
                                kl_err *err) KL_MUST_CHECK;
 void kl_block_destroy(kl_block **b);
+/* Its numbers, which are in the host's memory, wait in a file of the folder (scratch.h); and where they do,
+   they come back. */
+kl_status kl_block_file(kl_block *b, const char *folder, kl_err *err) KL_MUST_CHECK;
+kl_status kl_block_unfile(kl_block *b, kl_err *err) KL_MUST_CHECK;
 
 /* A piece of an operator of the enlarged block: rows [row, row+nrow) of the target sector from columns [col,
    col+ncol) of the source one, coef * (matrix at off of the block's data or of the pack, its transpose if

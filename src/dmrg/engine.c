@@ -197,15 +197,22 @@ out:
 }
 
 /* Block beyond position pos from the one before it and the isometry there. LR grows from operators multiplied
-   out, those of the centre where they are still there: a run that goes on rebuilds its blocks to the bit. */
+   out, those of the centre where they are still there: a run that goes on rebuilds its blocks to the bit, but
+   where the host has no memory for them. */
 static kl_status grow(kl_engine *e, kl_side side, int pos, const kl_bigop *grown, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_block **const slot = side == KL_LEFT ? &e->left_block[pos + 1] : &e->right_block[pos];
     const kl_bigop *from = grown == (side == KL_LEFT ? e->row_op : e->col_op) ? e->dense[side] : NULL;
     kl_bigop *made = NULL;
+    int64_t doubles = 0;
+    int has = 0;
     kl_block_destroy(slot);
-    if (from == NULL && e->strategy == KL_STRATEGY_LR) KL_TRY(kl_bigop_dense(grown, &made, err));
+    if (from == NULL && e->strategy == KL_STRATEGY_LR) {
+        KL_TRY(kl_bigop_dense_doubles(grown, &doubles, err));
+        KL_TRY(kl_engine_host_has(e, doubles, &has, err));
+    }
+    if (has) KL_TRY(kl_bigop_dense(grown, &made, err));
     if (from == NULL) from = made ? made : grown;
     KL_TRY(side == KL_LEFT ? kl_block_grow(e->ex, from, e->left[pos], e->left_data[pos], slot, err)
                            : kl_block_grow(e->ex, from, e->right[pos], e->right_data[pos], slot, err));
@@ -423,7 +430,10 @@ static kl_status operators_of_product(kl_engine *e, const kl_bigop *of[2], kl_er
         if (sited[i]) KL_TRY(kl_bigop_dense_doubles(of[i], &one, err));
         doubles += one;
     }
-    if (kl_ranks_any(e->ex, !kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate))) {
+    int has;
+    KL_TRY(kl_engine_host_has(e, doubles, &has, err));
+    if (!has) has = 8 * doubles < kl_superblock_list_bytes(of[0], of[1], &e->layout);
+    if (kl_ranks_any(e->ex, !has || !kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate))) {
         e->nlr_too_large++;
         goto out;
     }
@@ -441,7 +451,8 @@ static void keep_dense(kl_engine *e)
 {
     int64_t doubles = 0;
     for (int i = 0; i < 2; i++) doubles += e->dense[i] ? e->dense[i]->npack : 0;
-    if (e->ex->vt.room && e->ex->vt.room(e->ex) < 9 * doubles) drop_dense(e);
+    const int limited = e->host_bytes > 0 && kl_mem_live_total() + 8 * doubles > e->host_bytes;
+    if (limited || (e->ex->vt.room && e->ex->vt.room(e->ex) < 9 * doubles)) drop_dense(e);
 }
 
 int kl_engine_basis(int wanted, int nstate, int max_apply)

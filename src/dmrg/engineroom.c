@@ -97,16 +97,6 @@ static int64_t host_bytes_of(const kl_engine *e, const kl_block *b)
     return b && there && !b->away && !b->file ? b->ndata * (int64_t)sizeof(double) : 0;
 }
 
-static kl_status move_to_file(kl_engine *e, kl_block *b, kl_err *err)
-{
-    int fd;
-    const kl_status st = kl_scratch_write(e->scratch, (const double *)b->data.addr, b->ndata, &fd, err);
-    if (st != KL_OK) return st;
-    b->file = fd + 1;
-    e->ex->vt.release(e->ex, &b->data);
-    return KL_OK;
-}
-
 kl_status kl_engine_keep_to_memory(kl_engine *e, int64_t more, kl_err *err)
 {
     enum { LEAST = 1 << 12 }; /* smaller ones are not worth a file */
@@ -119,8 +109,22 @@ kl_status kl_engine_keep_to_memory(kl_engine *e, int64_t more, kl_err *err)
             if (cut < 0 || cut > e->nsite) continue;
             kl_block *const b = side ? e->right_block[cut] : e->left_block[cut];
             if (host_bytes_of(e, b) >= LEAST && kl_mem_live_total() + more > e->host_bytes)
-                KL_TRY(move_to_file(e, b, err));
+                KL_TRY(kl_block_file(b, e->scratch, err));
         }
+out:
+    return st;
+}
+
+kl_status kl_engine_host_has(kl_engine *e, int64_t doubles, int *has, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *has = 1;
+    if (e->host_bytes == 0 || e->ex->space != KL_SPACE_HOST || kl_ranks_size(e->ex) > 1) goto out;
+    const kl_eig_opts o = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
+    const int64_t more =
+        doubles * (int64_t)sizeof(double) + vector_bytes(e->layout.n, kl_davidson_columns(&o, e->layout.n));
+    if (e->centre >= 0) KL_TRY(kl_engine_keep_to_memory(e, more, err)); /* else any may be in use */
+    *has = kl_mem_live_total() + more <= e->host_bytes;
 out:
     return st;
 }
@@ -175,10 +179,7 @@ kl_status kl_engine_bring_block(kl_engine *e, kl_block *b, kl_err *err)
     kl_status st = KL_OK;
     if (b->file) {
         KL_TRY(kl_engine_keep_to_memory(e, b->ndata * (int64_t)sizeof(double), err));
-        KL_TRY(kl_exec_alloc_operators(e->ex, b->ndata, &b->data, err));
-        KL_TRY(kl_scratch_read(b->file - 1, e->ex, b->data, b->ndata, err));
-        kl_scratch_close(&(int){b->file - 1});
-        b->file = 0;
+        KL_TRY(kl_block_unfile(b, err));
     }
     if (!b->away) return KL_OK;
     b->away = 0;

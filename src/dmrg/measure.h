@@ -18,6 +18,9 @@ typedef struct kl_measure kl_measure; /* one wavefunction, ready to be measured 
 kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat,
                             kl_measure **out, kl_err *err) KL_MUST_CHECK;
 void kl_measure_destroy(kl_measure **m);
+/* Operators that wait in a measurement of the energy do so in files of this folder, as those of a run with a
+   limit of the host's memory do: see scratch.h. Borrowed. */
+void kl_measure_file(kl_measure *m, const char *scratch);
 /* What it reads: lives as long as m. */
 kl_canonical *kl_measure_state(const kl_measure *m);
 

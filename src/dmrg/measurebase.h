@@ -9,6 +9,8 @@ struct kl_measure {
     kl_exec *ex;
     const kl_lattice *lat;  /* borrowed */
     kl_canonical *can;
+    int filed; /* 1: operators that wait do so in files, */
+    const char *scratch; /* in this folder: borrowed, or NULL */
     kl_dptr *iso, *centre;  /* [nsite] on the executor: left isometries; the same times the bond beyond, */
     int64_t **at;           /* [nsite][sectors of the isometry]: one matrix behind the other */
     /* [nsite]: density matrix of each site, dim x dim; between states of unlike charge 0 */

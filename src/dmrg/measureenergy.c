@@ -174,6 +174,12 @@ out:
     return st;
 }
 
+void kl_measure_file(kl_measure *m, const char *scratch)
+{
+    m->filed = m->ex->space == KL_SPACE_HOST;
+    m->scratch = scratch;
+}
+
 kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy, double *variance,
                             kl_err *err)
 {
@@ -208,9 +214,12 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
         KL_TRY(next_block(ex, right[p + 1], c->right[p], p, data, &right[p], err));
         ex->vt.release(ex, &data);
         if (!variance && p + 1 < n) kl_block_destroy(&right[p + 1]);
+        if (right[p + 1] && right[p + 1]->ndata > 0 && m->filed)
+            KL_TRY(kl_block_file(right[p + 1], m->scratch, err));
     }
     for (int p = 0; p < (variance ? n - 1 : 1); p++) {
         KL_TRY(make_centre(ex, c, p, m->iso[p], &s, err));
+        KL_TRY(kl_block_unfile(right[p + 2], err));
         KL_TRY(kl_bigop_create(left, s.row, p, &row, err));
         KL_TRY(kl_bigop_create(right[p + 2], s.col, p + 1, &col, err));
         KL_TRY(kl_superblock_create(ex, row, col, c->target, 0, &h, err));

@@ -372,6 +372,20 @@ out:
     return st;
 }
 
+int64_t kl_superblock_list_bytes(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay)
+{
+    const kl_cut_op *const op = left->block->mpo->op[left->cut];
+    int64_t n = 0;
+    lead from;
+    for (int io = 0; io < lay->nsec; io++)
+        for (int b = 0; lay->pair[io] >= 0 && b < left->nop; b++)
+            for (int adjoint = 0; adjoint <= (op[b].self ? 0 : 1); adjoint++)
+                if (leads(left, right, lay, b, adjoint, io, &from))
+                    n += view_of(left, b, adjoint ? io : from.i, adjoint).n *
+                         (view_of(right, b, adjoint ? lay->pair[io] : from.j, adjoint).n + 1);
+    return n * (int64_t)sizeof(kl_rec);
+}
+
 /* Diagonals of the operators without charge shift, one vector per (operator, sector), behind `at` doubles;
    off[] says where. */
 static kl_status diagonals(const kl_bigop *g, int64_t *at, int64_t *off, kl_batch *b, kl_err *err)

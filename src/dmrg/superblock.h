@@ -47,5 +47,7 @@ void kl_superblock_destroy(kl_superblock **s);
 /* Only the records, nothing allocated on the executor or run: for plans. */
 kl_status kl_superblock_records(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay,
                                 kl_batch *batch, kl_err *err) KL_MUST_CHECK;
+/* Bytes of such a list at most, of operators that are not multiplied out. */
+int64_t kl_superblock_list_bytes(const kl_bigop *left, const kl_bigop *right, const kl_layout *lay);
 
 #endif

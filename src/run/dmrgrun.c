@@ -41,7 +41,8 @@ int kl_dmrgrun_converged(const kl_dmrg_result *d)
 
 kl_request_scene kl_dmrgrun_scene(const kl_task *t, kl_exec *ex)
 {
-    return (kl_request_scene){t->terms, kl_task_plain(t), t->lat, t->params, ex};
+    return (kl_request_scene){t->terms, kl_task_plain(t),       t->lat,         t->params,
+                              ex,       t->dmrg.host_bytes > 0, t->dmrg.scratch};
 }
 
 kl_status kl_dmrgrun_check_measure(const kl_task *t, kl_err *err)

@@ -52,8 +52,8 @@ static kl_status tell_information(kl_densities *d, int n, const double *value, k
     KL_TRY(kl_result_add(r, "molecule/orbital_entropies", "of each active orbital, in the file's order", 1,
                          shape, entropy, err));
     KL_TRY(kl_result_add(r, "molecule/mutual_information",
-                         "(s_p + s_q - s_pq) / 2, active orbitals in the file's order", 2, shape, information,
-                         err));
+                         "s_p + s_q - s_pq, on the diagonal s_p; active orbitals in the file's order", 2,
+                         shape, information, err));
 out:
     kl_free(&entropy);
     kl_free(&information);

@@ -493,6 +493,7 @@ static kl_status open_subjects(const kl_request_scene *scene, subjects *x, kl_er
     for (int k = 0; k < x->n; k++) {
         double error;
         KL_TRY(kl_measure_create(scene->ex, x->state, k, scene->lat, &x->m[k], err));
+        if (scene->filed) kl_measure_file(x->m[k], scene->scratch);
         KL_TRY(kl_measure_charge_error(x->m[k], &error, err));
         if (!(error < 1e-9 * x->state->nsite)) {
             char charges[128];

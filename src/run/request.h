@@ -31,6 +31,8 @@ typedef struct kl_request_scene {
     const kl_lattice *lat;
     const kl_params *params;
     kl_exec *ex;
+    int filed; /* 1: operators that wait do so in files of this folder: kl_measure_file */
+    const char *scratch;
 } kl_request_scene;
 
 /* What every run measures whether asked or not: the variance, and `top` and `top_PART`, the projectors on the

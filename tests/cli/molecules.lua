@@ -101,6 +101,24 @@ doc = json(out)
 ok(status == 0 and doc and #doc.runs == 4 and near(doc.energy, -7.882403410335505, 1e-9),
    "all irreps one by one", out:sub(1, 300))
 
+-- mutual information: one convention for orbitals and sites
+_, doc = kit.energy("dmrg lih-sto3g.fcidump --measure mutual -o none" .. T)
+local apart = 0
+for i, row in ipairs(doc.measurements.mutual.value) do
+    for j, x in ipairs(row) do
+        apart = math.max(apart, math.abs(x - told(doc, "mutual_information")[i][j]))
+    end
+end
+ok(apart < 1e-9, "orbitals have the mutual information of sites", apart)
+
+-- with little memory of the host operators wait in files, and those of lr give way to those of l-1-1-r
+local _, much = kit.energy("dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,150,150 --strategy lr -o none" .. T)
+local _, little = kit.energy("dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,150,150 --strategy lr -o none "
+                             .. "--host-memory 1MB --scratch ." .. T)
+ok(near(much.energy, little.energy, 1e-9), "--host-memory changes no energy", much.energy, little.energy)
+ok(little.memory_peak_bytes.vectors < 0.6 * much.memory_peak_bytes.vectors, "and takes less",
+   much.memory_peak_bytes.vectors, little.memory_peak_bytes.vectors)
+
 -- H10: all multiplets kept, the energy that other programs tell
 ok(near(kit.energy("dmrg h10-chain-sto6g.fcidump --charge S=0 --accuracy 1e-10 -o none" .. T), -5.424385376333,
         1e-10), "H10 at full m")
