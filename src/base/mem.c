@@ -64,7 +64,8 @@ typedef struct counter {
     _Atomic int64_t live, peak;
 } counter;
 
-static counter by_kind[KL_MEM_NKIND], total, watched, device; /* watched: total since kl_mem_watch */
+static counter by_kind[KL_MEM_NKIND], total, watched, device,
+    device_use; /* watched: total since kl_mem_watch */
 static _Atomic int64_t fail_countdown;
 
 static void count(counter *c, int64_t change)
@@ -279,6 +280,13 @@ void kl_mem_count(kl_mem_kind kind, int64_t change) { count_host(kind, change); 
 
 void kl_mem_device_count(int64_t change) { count(&device, change); }
 
+void kl_mem_device_use(int64_t change) { count(&device_use, change); }
+
+int64_t kl_mem_device_used_bytes(void)
+{
+    return atomic_load_explicit(&device_use.peak, memory_order_relaxed);
+}
+
 int64_t kl_mem_device_live_bytes(void) { return atomic_load_explicit(&device.live, memory_order_relaxed); }
 
 int64_t kl_mem_device_peak_bytes(void) { return atomic_load_explicit(&device.peak, memory_order_relaxed); }
@@ -298,6 +306,7 @@ void kl_mem_reset_peaks(void)
     for (int kind = 0; kind < KL_MEM_NKIND; kind++) reset_peak(&by_kind[kind]);
     reset_peak(&total);
     reset_peak(&device);
+    reset_peak(&device_use);
 }
 
 void kl_mem_fail_after(int64_t k)

@@ -64,6 +64,9 @@ void kl_mem_count(kl_mem_kind kind, int64_t change);
 void kl_mem_device_count(int64_t change);
 int64_t kl_mem_device_live_bytes(void);
 int64_t kl_mem_device_peak_bytes(void);
+/* Of it what was in use at a time: executors keep blocks that wait for the next who wants as much. */
+void kl_mem_device_use(int64_t change);
+int64_t kl_mem_device_used_bytes(void); /* the peak */
 
 /* Makes the k-th allocation from now on fail (k = 1 is the next); 0 switches it off. For tests. */
 void kl_mem_fail_after(int64_t k);

@@ -33,6 +33,13 @@ static void count(const kl_pool *p, int64_t change)
     else kl_mem_device_count(change);
 }
 
+/* What is given out, and comes back. */
+static void use(kl_pool *p, int64_t change)
+{
+    p->live += change;
+    if (!p->far) kl_mem_device_use(change);
+}
+
 static int push(kl_pool_list *l, void *block)
 {
     if (l->n == l->cap) {
@@ -97,7 +104,7 @@ void *kl_pool_take(kl_pool *p, int64_t bytes)
             block = fresh(p, size);
         }
     }
-    if (block) p->live += size;
+    if (block) use(p, size);
     return block;
 }
 
@@ -107,7 +114,7 @@ void kl_pool_give(kl_pool *p, void *block, int64_t bytes)
     const int c = class_of(bytes, &size);
     if (!block) return;
     if (p->single) size = bytes;
-    p->live -= size;
+    use(p, -size);
     if (!p->single) {
         const int64_t most = SHARE(p) * p->live + HEADROOM(p);
         trim(p, most - size);

@@ -290,7 +290,9 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
         first = 0;
     }
     if (kl_mem_device_peak_bytes() > 0)
-        fprintf(to, "; on the device %s", kl_report_bytes((double)kl_mem_device_peak_bytes(), a));
+        fprintf(to, "; on the device %s, of which %s were in use at a time",
+                kl_report_bytes((double)kl_mem_device_peak_bytes(), a),
+                kl_report_bytes((double)kl_mem_device_used_bytes(), b));
     fprintf(to, "\nmachine      %s%s, %d thread%s\n", kl_report_ranks(ranks), facts->exec, facts->nthread,
             facts->nthread == 1 ? "" : "s");
     print_idle(to);
