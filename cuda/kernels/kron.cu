@@ -16,7 +16,8 @@ template <int PLAIN>
 static constexpr int left_threads = PLAIN ? 1024 : 768;
 template <int PLAIN>
 static constexpr int right_threads = PLAIN == 2 ? 1024 : 768;
-static constexpr int beyond_threads = 768;
+template <int PLAIN>
+static constexpr int beyond_threads = right_threads<PLAIN>; /* groups of rows are made for as many */
 
 /* PLAIN: as in kl_devkron; what the others have to do costs registers, and so does what is read of a block
    that is not an argument. The device starts teams in order, so that those of a strip run together and find
@@ -46,7 +47,7 @@ static __global__ void __launch_bounds__(right_threads<PLAIN>, 1)
 
 /* The same of a product in parts; items from a strip on, whose first left state is that of others.x. */
 template <int PLAIN>
-static __global__ void __launch_bounds__(beyond_threads, 1)
+static __global__ void __launch_bounds__(beyond_threads<PLAIN>, 1)
     beyond(const __grid_constant__ kl_devkron_block only, const kl_devkron_item *__restrict__ item,
            const __grid_constant__ kl_kron_others others, const double *__restrict__ x, double *y)
 {
@@ -265,15 +266,17 @@ extern "C" kl_status kl_cuda_kron_beyond(kl_exec *ex, const kl_kron *k, const kl
     const kl_kron_others others = {kl_device(b->x), (uint32_t)((b->last - b->first) * LANES),
                                    (uint32_t)p->only.ntile, p->partial + p->nleft + from};
     const unsigned n = (unsigned)(to - from);
-    const int team = beyond_threads / kl_kron_right_teams(p->right_room);
+    const int teams = kl_kron_right_teams(p->right_room);
     const size_t bytes = (size_t)kl_kron_right_bytes(p);
     const kl_devkron_item *const item = p->right + from;
     const cudaStream_t st = self->stream;
     if (!aligned(xp, yp, b->x)) return unaligned(self, err);
     if (n == 0) return KL_OK;
-    if (p->plain_right == 2) beyond<2><<<n, team, bytes, st>>>(p->only, item, others, x, y);
-    else if (p->plain_right) beyond<1><<<n, team, bytes, st>>>(p->only, item, others, x, y);
-    else beyond<0><<<n, team, bytes, st>>>(p->only, item, others, x, y);
+    if (p->plain_right == 2)
+        beyond<2><<<n, beyond_threads<2> / teams, bytes, st>>>(p->only, item, others, x, y);
+    else if (p->plain_right)
+        beyond<1><<<n, beyond_threads<1> / teams, bytes, st>>>(p->only, item, others, x, y);
+    else beyond<0><<<n, beyond_threads<0> / teams, bytes, st>>>(p->only, item, others, x, y);
     return kl_cuda_check(self, "a product with H", err);
 }
 

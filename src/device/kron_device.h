@@ -489,12 +489,12 @@ KL_DEV void kl_kron_pairs(const kl_devkron_cross *g, int64_t tile, int row, int6
 }
 
 /* y of a lane's left states, as many as `count', of a right state: as it was, and as it is to be. */
-KL_DEV void kl_kron_right_old(double *old, const double *home, int is, int count)
+KL_DEV void kl_kron_right_old(double *old, const double *home, int count)
 {
     KL_UNROLL
     for (int i = 0; i < KL_KRON_MINE; i++) {
         old[i] = 0.0;
-        if (is && i < count) old[i] = kl_once(home + 2 * KL_KRON_LANES * i);
+        if (i < count) old[i] = kl_once(home + 2 * KL_KRON_LANES * i);
     }
 }
 
@@ -571,7 +571,6 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
         kl_cached_four(span + 4 * (t + step < ntile ? t + step : t), next);
         KL_UNROLL
         for (int i = 0; i < MINE; i++) acc[i] = 0.0;
-        if (beyond) kl_kron_right_old(old, home, to_tile < (uint32_t)b->ntile, full ? MINE : count);
         if (has_far) {
             way.far = (const char *)b->right.far + ((uint64_t)now[2] * ROWS + row) * (narrow ? 4 : 8);
             way.coef = unit ? 0 : b->right.far_coef + 2 * (uint64_t)now[2] * ROWS + row;
@@ -623,9 +622,11 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
                 kl_kron_pairs(b->cross + k, g0 / ROWS + t, row, l0 + odd, (b->nl + LANES - 1) / LANES * LANES,
                               x, acc);
         if (to_tile >= (uint32_t)b->ntile) continue;
-        if (beyond)
+        if (beyond) { /* so late for want of registers: others' warps work meanwhile */
+            kl_kron_right_old(old, home, full ? MINE : count);
             dot = kl_kron_right_dot(acc, old, full ? MINE : count,
                                     at + in_group * (KL_DEVKRON_PITCH * 8) + (uint32_t)lane % 8 * 8, dot);
+        }
         kl_kron_right_put(home, acc, count);
     }
     return dot;
