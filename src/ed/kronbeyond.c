@@ -235,24 +235,23 @@ static int64_t place_of(const kl_kronbeyond *s, int r, int i)
     return head(s) + i % TURN * place_size(s, s->nother[r]);
 }
 
-static void put_all(kl_kronbeyond *s, kl_dptr x)
+/* Chunk i of a product that began at such a count. */
+static void put_chunk(const kl_kronbeyond *s, int i, uint32_t begun, kl_dptr x)
 {
     const kl_peers *const p = s->ex->peers;
     const int size = kl_ranks_size(s->ex), me = kl_ranks_mine(s->ex);
-    for (int i = 0; i < s->nchunk; i++) {
-        const uint32_t now = s->count + (uint32_t)i + 1;
-        const int64_t one = (s->first[i + 1] - s->first[i]) * LANES;
-        for (int k = 1; k < size; k++) {
-            const int r = (me + k) % size;
-            if (now > TURN) p->await(s->ex, 1, kl_dptr_at(s->window->own, size + r), now - TURN);
-            const kl_dptr to = kl_dptr_at(s->window->there[r], place_of(s, r, i));
-            for (int64_t j = s->runs[r]; j < s->runs[r + 1]; j++) {
-                const run *const a = &s->run[j];
-                p->put(s->ex, a->ntile, one, kl_dptr_at(x, (a->tile * s->nl + s->first[i]) * LANES),
-                       s->nl * LANES, kl_dptr_at(to, a->to * one), one);
-            }
-            p->tell(s->ex, 1, kl_dptr_at(s->window->there[r], me), now);
+    const uint32_t now = begun + (uint32_t)i + 1;
+    const int64_t one = (s->first[i + 1] - s->first[i]) * LANES;
+    for (int k = 1; k < size; k++) {
+        const int r = (me + k) % size;
+        if (now > TURN) p->await(s->ex, 1, kl_dptr_at(s->window->own, size + r), now - TURN);
+        const kl_dptr to = kl_dptr_at(s->window->there[r], place_of(s, r, i));
+        for (int64_t j = s->runs[r]; j < s->runs[r + 1]; j++) {
+            const run *const a = &s->run[j];
+            p->put(s->ex, a->ntile, one, kl_dptr_at(x, (a->tile * s->nl + s->first[i]) * LANES),
+                   s->nl * LANES, kl_dptr_at(to, a->to * one), one);
         }
+        p->tell(s->ex, 1, kl_dptr_at(s->window->there[r], me), now);
     }
 }
 
@@ -262,8 +261,12 @@ static kl_status apply_by_window(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr 
     kl_exec *const ex = s->ex;
     const kl_peers *const p = ex->peers;
     const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
+    const uint32_t begun = s->count;
     p->begin(ex);
-    put_all(s, x);
+    /* A device takes some thousand copies ahead; then the host waits. What a chunk's place waits for has been
+       asked for by then: with all chunks first, two ranks whose devices could take no more waited for each
+       other for good (19 sites, 32 chunks of hundreds of copies). */
+    for (int i = 0; i < TURN && i < s->nchunk; i++) put_chunk(s, i, begun, x);
     if (s->own) KL_TRY(ex->vt.kron_left(ex, s->own, adds, x, y, err));
     for (int i = 0; i < s->nchunk; i++) {
         const kl_kron_beyond b = {kl_dptr_at(s->window->own, place_of(s, me, i)), s->first[i],
@@ -274,6 +277,7 @@ static kl_status apply_by_window(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr 
         if (s->own) KL_TRY(ex->vt.kron_beyond(ex, s->own, &b, x, y, err));
         for (int r = 0; r < size; r++)
             if (r != me) p->tell(ex, 0, kl_dptr_at(s->window->there[r], size + me), s->count);
+        if (i + TURN < s->nchunk) put_chunk(s, i + TURN, begun, x);
     }
     p->end(ex);
     KL_TRY(p->check(ex, err));
