@@ -210,9 +210,14 @@ kl_status kl_moleculetask_start(const kl_moleculetask *t, int irrep, int nstate,
                                     .most = KL_MOLECULE_STARTS};
         KL_TRY(kl_leaders_find(t->orbitals.g, &ask, &lead, err));
     }
-    for (; *n < lead.n; ++*n) {
-        for (int k = 0; k < 2; k++) set_occupation(norb, lead.det[*n][k], occ[k]);
-        kl_molecule_start(t->m, occ[0], occ[1], start + (int64_t)*n * norb);
+    for (int k = 0; k < lead.n; k++) {
+        int *const path = start + (int64_t)*n * norb;
+        int known = 0; /* of multiplets: determinants of one path */
+        for (int spin = 0; spin < 2; spin++) set_occupation(norb, lead.det[k][spin], occ[spin]);
+        kl_molecule_start(t->m, occ[0], occ[1], path);
+        for (int i = 0; i < *n && !known; i++)
+            known = memcmp(start + (int64_t)i * norb, path, sizeof *path * (size_t)norb) == 0;
+        *n += !known;
     }
     if (*n == 0) *n = near_reference(t, irrep, start);
 out:

@@ -35,9 +35,9 @@ kl_status kl_moleculetask_sites(const kl_moleculetask *t, const char *name, kl_l
 
 enum { KL_MOLECULE_STARTS = 64 };
 /* start[KL_MOLECULE_STARTS][active] by position: the determinants that the lowest nstate states of the irrep
-   are mostly made of (ci/leaders.h). The reference alone where options name one, or, of more than
-   KL_DET_MAX_ORB orbitals, the reference or the lowest determinant that one or two electrons away from it has
-   the irrep. *n: how many, 0: there is none such. */
+   are mostly made of (ci/leaders.h), with the total spin the paths of these, each once. The reference alone
+   where options name one, or, of more than KL_DET_MAX_ORB orbitals, the reference or the lowest determinant
+   that one or two electrons away from it has the irrep. *n: how many, 0: there is none such. */
 kl_status kl_moleculetask_start(const kl_moleculetask *t, int irrep, int nstate, int *start, int *n,
                                 kl_err *err) KL_MUST_CHECK;
 /* The sites of the variant without the total spin where the task has it, else of the one with it; the
