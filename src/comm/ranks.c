@@ -21,6 +21,18 @@ static void spread_fuse(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots)
     if (f->npair > 0) kl_comm_sum(ex->ranks->comm, f->npair, dots);
 }
 
+static void spread_ritz(kl_exec *ex, int64_t n, const kl_ritz *z, double *square)
+{
+    ex->ranks->own.ritz(ex, n, z, square);
+    kl_comm_sum(ex->ranks->comm, 1, square);
+}
+
+static void spread_correct_dots(kl_exec *ex, int64_t n, const kl_correction *c, double *dots)
+{
+    ex->ranks->own.correct_dots(ex, n, c, dots);
+    kl_comm_sum(ex->ranks->comm, 2, dots);
+}
+
 static void spread_close(kl_exec *ex)
 {
     void (*const close)(kl_exec *) = ex->ranks->own.close;
@@ -45,6 +57,8 @@ void kl_ranks_overlay(kl_vtable *vt)
 {
     vt->dots = spread_dots;
     vt->fuse = spread_fuse;
+    if (vt->ritz) vt->ritz = spread_ritz;
+    if (vt->correct_dots) vt->correct_dots = spread_correct_dots;
 }
 
 /* Where it fails on any rank, as where two ranks have one device, all go through the hosts. */

@@ -38,6 +38,22 @@ typedef struct kl_fuse {
     const int (*pair)[2]; /* [npair] */
 } kl_fuse;
 
+/* A step of Davidson's method for one root: Ritz vector and residual, x = V y and r = W y - theta x, of k
+   columns each. */
+typedef struct kl_ritz {
+    int k;
+    int64_t ld; /* of V and of W */
+    kl_dptr v, w, x, r;
+    const double *y; /* [k], host */
+    double theta;
+} kl_ritz;
+
+/* and its correction: t = (r - e x) / M, M = diag - theta as precondition has it. t may be r or x. */
+typedef struct kl_correction {
+    kl_dptr diag, r, x, t;
+    double theta, floor, e;
+} kl_correction;
+
 /* Of a copy beside other work; or'ed. */
 enum {
     KL_COPY_AFTER = 1, /* not before what was asked for until now is done */
@@ -165,6 +181,10 @@ typedef struct kl_vtable {
     /* t = r / (d - theta), |d - theta| >= floor, sign kept */
     void (*precondition)(kl_exec *ex, int64_t n, kl_dptr diag, double theta, double floor, kl_dptr r,
                          kl_dptr t);
+    /* All three or NULL. *square = r . r; dots[2] = r . x / M and x . x / M, to find e from. */
+    void (*ritz)(kl_exec *ex, int64_t n, const kl_ritz *z, double *square);
+    void (*correct_dots)(kl_exec *ex, int64_t n, const kl_correction *c, double *dots);
+    void (*correct)(kl_exec *ex, int64_t n, const kl_correction *c);
     /* upload records, choose kernels; once per batch */
     kl_status (*batch_prepare)(kl_exec *ex, kl_batch *b, kl_err *err);
     /* y = sum of records on x; every element of y is written */

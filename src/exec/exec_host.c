@@ -10,6 +10,7 @@
 #include "exec/fuse_host.h"
 #include "exec/kron_host.h"
 #include "exec/kron_kernel.h"
+#include "exec/piece_host.h"
 #include "exec/rows_host.h"
 #include "exec/spmv_host.h"
 #include "base/blas.h"
@@ -34,37 +35,6 @@ static double *at(kl_dptr p) { return (double *)p.addr; }
 
 /* ---- inner loops on one piece ---- */
 
-KL_CLONED static void dot4(int64_t n, const double *v, int64_t ldv, const double *x, double *sum)
-{
-    const double *const v0 = v, *const v1 = v + ldv, *const v2 = v + 2 * ldv, *const v3 = v + 3 * ldv;
-    double s0 = 0.0, s1 = 0.0, s2 = 0.0, s3 = 0.0;
-#pragma omp simd reduction(+ : s0, s1, s2, s3)
-    for (int64_t i = 0; i < n; i++) {
-        s0 += v0[i] * x[i];
-        s1 += v1[i] * x[i];
-        s2 += v2[i] * x[i];
-        s3 += v3[i] * x[i];
-    }
-    sum[0] += s0;
-    sum[1] += s1;
-    sum[2] += s2;
-    sum[3] += s3;
-}
-
-KL_CLONED static void dot1(int64_t n, const double *v, const double *x, double *sum)
-{
-    double s = 0.0;
-#pragma omp simd reduction(+ : s)
-    for (int64_t i = 0; i < n; i++) s += v[i] * x[i];
-    sum[0] += s;
-}
-
-KL_CLONED static void scale(int64_t n, double b, double *y)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] *= b;
-}
-
 KL_CLONED static void add1(int64_t n, double a, const double *x, double *y)
 {
 #pragma omp simd
@@ -81,14 +51,6 @@ KL_CLONED static void axpby1(int64_t n, double a, const double *x, double b, dou
 {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = a * x[i] + b * y[i];
-}
-
-KL_CLONED static void add4(int64_t n, const double *c, const double *v, int64_t ldv, double *y)
-{
-    const double *const v0 = v, *const v1 = v + ldv, *const v2 = v + 2 * ldv, *const v3 = v + 3 * ldv;
-    const double c0 = c[0], c1 = c[1], c2 = c[2], c3 = c[3];
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] += (c0 * v0[i] + c1 * v1[i]) + (c2 * v2[i] + c3 * v3[i]);
 }
 
 KL_CLONED static void divide1(int64_t n, const double *d, double theta, double floor, const double *r,
@@ -238,9 +200,7 @@ static void dots_chunk(int64_t from, int64_t to, int ncol, const double *v, int6
 {
     for (int64_t row = from; row < to; row += PIECE) {
         const int64_t n = to - row < PIECE ? to - row : PIECE;
-        int j = 0;
-        for (; j + 4 <= ncol; j += 4) dot4(n, v + j * ldv + row, ldv, x + row, sum + j);
-        for (; j < ncol; j++) dot1(n, v + j * ldv + row, x + row, sum + j);
+        kl_piece_dots(n, ncol, v + row, ldv, x + row, sum);
     }
 }
 
@@ -272,17 +232,7 @@ static void combine_chunk(int64_t from, int64_t to, int nvec, const double *v, i
 {
     for (int64_t row = from; row < to; row += PIECE) {
         const int64_t n = to - row < PIECE ? to - row : PIECE;
-        int j = 0;
-        if (b == 0.0 && nvec > 0) {
-            set1(n, c[0], v + row, y + row);
-            j = 1;
-        } else if (b == 0.0) {
-            memset(y + row, 0, (size_t)n * sizeof(double));
-        } else if (b != 1.0) {
-            scale(n, b, y + row);
-        }
-        for (; j + 4 <= nvec; j += 4) add4(n, c + j, v + j * ldv + row, ldv, y + row);
-        for (; j < nvec; j++) add1(n, c[j], v + j * ldv + row, y + row);
+        kl_piece_combine(n, nvec, c, v + row, ldv, b, y + row);
     }
 }
 
@@ -313,6 +263,70 @@ static void host_precondition(kl_exec *ex, int64_t n, kl_dptr diag, double theta
 {
     for_chunks(ex, n, 8, precondition_chunk,
                &(operands){.a = theta, .b = floor, .x = at(rp), .v = at(diag), .y = at(tp)});
+}
+
+/* ---- a step of Davidson's method ---- */
+
+typedef struct step_job {
+    const kl_ritz *ritz;
+    const kl_correction *correct;
+    double (*sum)[2]; /* [chunks] */
+} step_job;
+
+static void ritz_task(const void *self, int chunk, int64_t from, int64_t to)
+{
+    const step_job *const job = self;
+    const kl_ritz *const z = job->ritz;
+    double *const x = at(z->x), *const r = at(z->r);
+    double sum = 0.0;
+    for (int64_t row = from; row < to; row += PIECE) {
+        const int64_t n = to - row < PIECE ? to - row : PIECE;
+        kl_piece_combine(n, z->k, z->y, at(z->v) + row, z->ld, 0.0, x + row);
+        kl_piece_combine(n, z->k, z->y, at(z->w) + row, z->ld, 0.0, r + row);
+        sum += kl_piece_residual(n, z->theta, x + row, r + row);
+    }
+    job->sum[chunk][0] = sum;
+}
+
+static void host_ritz(kl_exec *ex, int64_t n, const kl_ritz *z, double *square)
+{
+    double sum[MAX_CHUNK][2];
+    const int nchunk = for_chunks(ex, n, 2 * z->k + 2, ritz_task, &(step_job){.ritz = z, .sum = sum});
+    *square = 0.0;
+    for (int c = 0; c < nchunk; c++) *square += sum[c][0];
+}
+
+static void correct_dots_task(const void *self, int chunk, int64_t from, int64_t to)
+{
+    const step_job *const job = self;
+    const kl_correction *const c = job->correct;
+    job->sum[chunk][0] = job->sum[chunk][1] = 0.0;
+    kl_piece_correct_dots(to - from, at(c->diag) + from, c->theta, c->floor, at(c->r) + from, at(c->x) + from,
+                          job->sum[chunk]);
+}
+
+static void host_correct_dots(kl_exec *ex, int64_t n, const kl_correction *c, double *dots)
+{
+    double sum[MAX_CHUNK][2];
+    const int nchunk = for_chunks(ex, n, 8, correct_dots_task, &(step_job){.correct = c, .sum = sum});
+    dots[0] = dots[1] = 0.0;
+    for (int k = 0; k < nchunk; k++) {
+        dots[0] += sum[k][0];
+        dots[1] += sum[k][1];
+    }
+}
+
+static void correct_task(const void *self, int chunk, int64_t from, int64_t to)
+{
+    const kl_correction *const c = ((const step_job *)self)->correct;
+    (void)chunk;
+    kl_piece_correct(to - from, at(c->diag) + from, c->theta, c->floor, at(c->r) + from, c->e,
+                     at(c->x) + from, at(c->t) + from);
+}
+
+static void host_correct(kl_exec *ex, int64_t n, const kl_correction *c)
+{
+    for_chunks(ex, n, 8, correct_task, &(step_job){.correct = c});
 }
 
 static void host_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *plan)
@@ -423,6 +437,9 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .dots = host_dots,
         .combine = host_combine,
         .precondition = host_precondition,
+        .ritz = host_ritz,
+        .correct_dots = host_correct_dots,
+        .correct = host_correct,
         .batch_prepare = kl_host_batch_prepare,
         .batch_apply = kl_host_batch_apply,
         .batch_release = kl_host_batch_release,

@@ -282,6 +282,16 @@ static int choose_kept(solver *s)
 static kl_status transform(solver *s, const kl_columns *c, int p, kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_dptr in[KL_FUSE_MOST];
+    /* one pass over all columns where memory is the host's */
+    if (s->ex->vt.ritz && !s->cpu && s->k <= KL_FUSE_MOST && p <= KL_FUSE_MOST_OUT) {
+        for (int j = 0; j < s->k; j++) in[j] = kl_columns_at(c, j);
+        for (int j = 0; j < p; j++)
+            memcpy(s->small + j * s->k, s->z + (int64_t)j * s->limit, (size_t)s->k * sizeof(double));
+        s->ex->vt.fuse(s->ex, s->n, &(kl_fuse){.nin = s->k, .nout = p, .in = in, .out = in, .c = s->small},
+                       NULL);
+        goto out;
+    }
     for (int j = 0; j < p; j++)
         KL_TRY(kl_columns_combine(c, s->k, s->z + (int64_t)j * s->limit, 0.0, column(s, s->spare, j), err));
     for (int j = 0; j < p; j++) {
@@ -326,6 +336,19 @@ static kl_status root_residual(solver *s, int root, double *norm, kl_err *err)
     const kl_dptr x = column(s, s->spare, 0), r = column(s, s->spare, 1);
     double square;
     KL_TRY(lap(s, KL_NLINE, err));
+    if (ex->vt.ritz && !s->cpu) {
+        const kl_ritz both = {.k = s->k,
+                              .ld = s->ld,
+                              .v = s->v.c.dev,
+                              .w = s->w.dev,
+                              .x = x,
+                              .r = r,
+                              .y = y,
+                              .theta = s->theta[root]};
+        ex->vt.ritz(ex, s->n, &both, &square);
+        *norm = sqrt(square);
+        return lap(s, KL_LINE_RESIDUAL, err);
+    }
     KL_TRY(kl_columns_combine(&s->v.c, s->k, y, 0.0, x, err));
     KL_TRY(lap(s, KL_LINE_RITZ, err));
     KL_TRY(kl_columns_combine(&s->w, s->k, y, 0.0, r, err));
@@ -365,9 +388,16 @@ static kl_status correct(solver *s, int root, double norm, double spread, int pl
        seen is the least in any case: below it one component alone would make up t. */
     const double floor = fmax(fmax(0.1 * norm, 1e-3 * spread), 1e-300);
     const double theta = fmin(s->theta[root], s->below);
+    double by_x[2]; /* t . x, M^-1 x . x */
+    if (ex->vt.correct && !s->opts->precond) {
+        kl_correction c = {.diag = s->h->diagonal, .r = r, .x = x, .t = t, .theta = theta, .floor = floor};
+        ex->vt.correct_dots(ex, s->n, &c, by_x);
+        c.e = isfinite(by_x[0] / by_x[1]) ? by_x[0] / by_x[1] : 0.0;
+        ex->vt.correct(ex, s->n, &c);
+        return lap(s, KL_LINE_CORRECT, err);
+    }
     precondition(s, theta, floor, r, t);
     precondition(s, theta, floor, x, mx);
-    double by_x[2]; /* t . x, M^-1 x . x */
     ex->vt.fuse(ex, s->n,
                 &(kl_fuse){.nin = 3,
                            .npair = 2,

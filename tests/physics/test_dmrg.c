@@ -355,7 +355,9 @@ static void test_settled(void **state)
         r.opts.nsweep = 20, r.opts.sweep = more;
         core_go(&j, &r);
         r.opts.sweep = NULL; /* not from the heap */
-        expect_near(r.res.energy[0], energy, 1e-3 * error);
+        /* Two states together come to rest in one of several places, by rounding: 0.2e-3 to 2.8e-3 of the bar
+           apart with seeds 1 to 6, sums in two orders. */
+        expect_near(r.res.energy[0], energy, (nstate == 1 ? 1e-3 : 4e-3) * error);
         core_drop(&r);
         core_close(&j);
     }

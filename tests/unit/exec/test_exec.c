@@ -230,12 +230,81 @@ static void test_precondition(void **state)
             }
 }
 
+/* A step of Davidson's method: x = V y, r = W y - theta x; t = (r - e x) / M, which may replace r. */
+static void test_davidson_step(void **state)
+{
+    const fixture *const f = *state;
+    static const int counts[] = {1, 2, 3, 5, 6, 9};
+    for (int s = 0; s < NSIZE; s++)
+        for (int q = 0; q < 6; q++) {
+            const int64_t n = sizes[s], ld = n + 3;
+            const int k = counts[q];
+            double *const v = kl_test_guarded(k * ld), *const w = kl_test_guarded(k * ld),
+                          *const d = kl_test_guarded(n), *const t = kl_test_guarded(n);
+            double *const out[4] = {kl_test_guarded(n), kl_test_guarded(n), kl_test_guarded(n),
+                                    kl_test_guarded(n)};
+            double y[9], first[3];
+            fill(y, 9, 5);
+            fill(d, n, 6);
+            for (int j = 0; j < k; j++) { /* padding stays NaN */
+                fill(v + j * ld, n, 10 + (uint64_t)j);
+                fill(w + j * ld, n, 30 + (uint64_t)j);
+            }
+            /* one denominator is exactly zero */
+            const double theta = n > 0 ? d[n / 2] : 0.0, floor = 0.2;
+            for (int thread = 0; thread < NTHREAD; thread++) {
+                kl_exec *const ex = f->ex[thread];
+                double *const x = out[thread > 0 ? 2 : 0], *const r = out[thread > 0 ? 3 : 1];
+                double told[3], want[3] = {0, 0, 0};
+                kl_test_case("n=%lld k=%d threads=%d", (long long)n, k, ex->nthread);
+                const kl_ritz z = {k, ld, dptr(v), dptr(w), dptr(x), dptr(r), y, theta};
+                ex->vt.ritz(ex, n, &z, &told[0]);
+                kl_correction c = {dptr(d), dptr(r), dptr(x), dptr(t), theta, floor, 0.3};
+                ex->vt.correct_dots(ex, n, &c, told + 1);
+                ex->vt.correct(ex, n, &c);
+                for (int64_t i = 0; i < n; i++) {
+                    double a = 0, b = 0, gap = d[i] - theta;
+                    for (int j = 0; j < k; j++) {
+                        a += y[j] * v[i + j * ld];
+                        b += y[j] * w[i + j * ld];
+                    }
+                    if (fabs(gap) < floor) gap = gap < 0.0 ? -floor : floor;
+                    expect_near(x[i], a, 4 * EPS * (k + 1));
+                    expect_near(r[i], b - theta * a, 8 * EPS * (k + 1));
+                    expect_near(t[i], (r[i] - 0.3 * x[i]) / gap, 16 * EPS / floor * (k + 1));
+                    want[0] += r[i] * r[i];
+                    want[1] += r[i] * x[i] / gap;
+                    want[2] += x[i] * x[i] / gap;
+                }
+                for (int j = 0; j < 3; j++)
+                    expect_near(told[j], want[j], 64 * EPS * (double)(n + 1) * k * k / floor);
+                if (thread == 0) memcpy(first, told, sizeof first);
+                /* The bits do not depend on the number of threads. */
+                expect_true(memcmp(first, told, sizeof first) == 0);
+                expect_true(n == 0 || (memcmp(x, out[0], (size_t)n * sizeof *x) == 0 &&
+                                       memcmp(r, out[1], (size_t)n * sizeof *r) == 0));
+                c.t = c.r;
+                ex->vt.correct(ex, n, &c);
+                expect_true(n == 0 || memcmp(r, t, (size_t)n * sizeof *r) == 0);
+                ex->vt.ritz(ex, n, &z, &told[0]);
+                kl_test_guards_hold(t, n);
+                kl_test_guards_hold(x, n);
+                kl_test_guards_hold(r, n);
+            }
+            kl_test_free(v);
+            kl_test_free(w);
+            kl_test_free(d);
+            kl_test_free(t);
+            for (int i = 0; i < 4; i++) kl_test_free(out[i]);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),         cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_axpby),        cmocka_unit_test(test_dots_combine),
-        cmocka_unit_test(test_precondition),
+        cmocka_unit_test(test_precondition), cmocka_unit_test(test_davidson_step),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
