@@ -284,14 +284,72 @@ static void processor_name(char *name, int size)
     fclose(f);
 }
 
+/* An executor of devices: what it runs on here, or the reason that it runs on nothing. */
+typedef struct executor {
+    const char *name;
+    char where[160];
+    double room; /* bytes that it can still give; < 0: not known, or not here */
+    kl_err why;
+} executor;
+
+/* Opens each once and closes it again. */
+static void open_executors(const kl_options *o, executor found[2])
+{
+    for (int i = 0; i < 2; i++) {
+        kl_exec *ex = NULL;
+        executor *const f = &found[i];
+        *f = (executor){.name = i == 0 ? "cuda" : "offload", .room = -1};
+        const kl_status st = i == 0 ? kl_exec_open_cuda(kl_placement_device(o), &ex, &f->why)
+                                    : kl_exec_open_offload(kl_placement_device(o), 0, &ex, &f->why);
+        if (st != KL_OK) continue;
+        const int64_t room = ex->vt.room(ex);
+        memcpy(f->where, ex->where, sizeof f->where);
+        if (room < INT64_MAX) f->room = (double)room;
+        kl_exec_close(&ex);
+    }
+}
+
+static void print_executors(const executor found[2])
+{
+    printf("--exec    host\n");
+    for (int i = 0; i < 2; i++) {
+        const executor *const f = &found[i];
+        char room[48] = "";
+        if (f->room >= 0) snprintf(room, sizeof room, ", %.1f GB free", 1e-9 * f->room);
+        if (f->where[0]) printf("          %s: %s%s\n", f->name, f->where, room);
+        else printf("          %s\n", f->why.text);
+    }
+}
+
+static void executors_json(kl_json *j, const executor found[2])
+{
+    kl_json_open(j, "exec", '[');
+    kl_json_text(j, NULL, "host");
+    for (int i = 0; i < 2; i++)
+        if (found[i].where[0]) kl_json_text(j, NULL, found[i].name);
+    kl_json_close(j, ']');
+    kl_json_open(j, "executors", '[');
+    for (int i = 0; i < 2; i++) {
+        kl_json_open(j, NULL, '{');
+        kl_json_text(j, "name", found[i].name);
+        if (found[i].where[0]) kl_json_text(j, "where", found[i].where);
+        else kl_json_text(j, "absent", found[i].why.text);
+        if (found[i].room >= 0) kl_json_real(j, "free_bytes", found[i].room);
+        kl_json_close(j, '}');
+    }
+    kl_json_close(j, ']');
+}
+
 kl_status kl_list_devices(const kl_options *o, kl_err *err)
 {
     (void)err;
+    executor found[2];
     char processor[256];
     const double memory = kl_mem_machine_bytes();
     const char *kernels = NULL;
     (void)kl_gemm_choose(&kernels);
     processor_name(processor, sizeof(processor));
+    open_executors(o, found);
     enum { MOST = 16 };
     char loaded[MOST][512];
     const kl_blas_info *const about = kl_blas_about();
@@ -313,9 +371,7 @@ kl_status kl_list_devices(const kl_options *o, kl_err *err)
         kl_json_open(&j, "loaded", '[');
         for (int i = 0; i < nloaded && i < MOST; i++) kl_json_text(&j, NULL, loaded[i]);
         kl_json_close(&j, ']');
-        kl_json_open(&j, "exec", '[');
-        kl_json_text(&j, NULL, "host");
-        kl_json_close(&j, ']');
+        executors_json(&j, found);
         kl_json_close(&j, '}');
         kl_json_end(&j);
         return KL_OK;
@@ -336,6 +392,6 @@ kl_status kl_list_devices(const kl_options *o, kl_err *err)
         if (strcmp(loaded[i], about->blas_path) && strcmp(loaded[i], about->lapack_path) &&
             strcmp(loaded[i], about->openmp_path))
             printf("loaded    %s, which is not called\n", loaded[i]);
-    printf("--exec    host\n");
+    print_executors(found);
     return KL_OK;
 }

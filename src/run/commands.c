@@ -82,7 +82,7 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "  kronlat lattice chain --sites 16\n\n"
      "docs/lattices.md has all forms."},
     {"devices", KL_SUBJECT_NONE, "",
-     "Say what this program computes with here: cores, instruction set, BLAS and LAPACK really loaded.",
+     "Say what this program computes with here: cores, instruction set, BLAS and LAPACK really loaded, GPUs.",
      NULL},
     {"measure", KL_SUBJECT_FILE, "RESULT.h5",
      "Measure on the state in a result file, and write that into it.",
