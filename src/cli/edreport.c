@@ -166,10 +166,8 @@ void kl_edreport_text(FILE *to, const kl_result *r, const kl_run_facts *facts)
                 facts->exec, facts->nthread, facts->nthread == 1 ? "" : "s",
                 kl_report_bytes((double)kl_mem_total_peak_bytes(), a), facts->seconds);
     if (facts != NULL && facts->ran != NULL)
-        kl_report_streamed(to, facts->ran,
-                           run != NULL && run[KL_EDRUN_NAPPLY] > 0
-                               ? run[KL_EDRUN_SECONDS_PRODUCTS] / run[KL_EDRUN_NAPPLY]
-                               : 0);
+        kl_report_streamed(to, facts->ran, run != NULL ? run[KL_EDRUN_SECONDS_PRODUCTS] : 0,
+                           run != NULL ? run[KL_EDRUN_NAPPLY] : 0);
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);
     for (int i = 0; i < r->nmeasured; i++) {
         const kl_measured *const m = &r->measured[i];

@@ -533,7 +533,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
                 as_low == 1 ? " lies" : "s lie");
 }
 
-void kl_report_streamed(FILE *to, const kl_exec *ex, double seconds)
+void kl_report_streamed(FILE *to, const kl_exec *ex, double seconds, double products)
 {
     const kl_streamed_facts *const f = kl_streamed_about(ex);
     char a[32];
@@ -543,6 +543,9 @@ void kl_report_streamed(FILE *to, const kl_exec *ex, double seconds)
     if (f->npiece > 0)
         fprintf(to, "; %s cross the bus in a product, in %d pieces, %.3g s by the rates of the start",
                 kl_report_bytes(kl_streamed_bytes(f), a), f->npiece, kl_streamed_seconds(f, 0));
-    if (f->npiece > 0 && seconds > 0) fprintf(to, "; it took %.3g s", seconds);
+    if (f->npiece > 0 && f->work > 0)
+        fprintf(to, "; copies alone take %.3g s, products alone %.3g s", f->copies, f->work);
+    if (f->npiece > 0 && products > 0 && seconds > f->measuring)
+        fprintf(to, "; it took %.3g s", (seconds - f->measuring) / products);
     fprintf(to, "\n");
 }

@@ -21,8 +21,9 @@ typedef struct kl_run_facts {
 } kl_run_facts;
 
 /* Where ex keeps on the host what its device has no room for: what that is, and seconds of a product as they
-   were expected and taken (0: not known). */
-void kl_report_streamed(FILE *to, const kl_exec *ex, double seconds);
+   were expected, of its copies and of its work alone, and as they were taken; seconds: of `products' products
+   (0: not known). */
+void kl_report_streamed(FILE *to, const kl_exec *ex, double seconds, double products);
 
 /* "kronlat: TEXT" on stderr, below a progress line if there is one. */
 void kl_report_error(const char *text);

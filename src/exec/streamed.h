@@ -21,6 +21,10 @@ typedef struct kl_streamed_facts {
     double resident;    /* the share of the matrix that stays on the device */
     double up, down;    /* bytes a second to the device and back, measured when the executor was opened */
     double host;        /* the same of what the host's threads copy from place to place */
+    /* Seconds, measured before the first product; 0: not yet: of its copies alone, with what the host does
+       for them, and of what the device computes alone. */
+    double copies, work;
+    double measuring; /* what these measurements took, as a part of products */
 } kl_streamed_facts;
 
 /* An executor for a problem that `device` has no room for; takes it. far: 1: vectors are the host's; 0: they

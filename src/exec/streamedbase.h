@@ -13,6 +13,18 @@ typedef struct kl_streamed {
     kl_streamed_facts facts;
 } kl_streamed;
 
+/* What of a product is done: all of it, or parts of it for the clock. */
+enum {
+    KL_STREAMED_COPIES = 1,
+    KL_STREAMED_WORK = 2,
+};
+
+/* Waits until the device is done with all that it was told. */
+static inline void kl_streamed_settle(kl_exec *device, kl_dptr any)
+{
+    device->vt.join(device, device->vt.copy_async(device, 0, any, any, KL_COPY_AFTER), 1);
+}
+
 /* Of an executor that is one. */
 static inline kl_streamed *kl_streamed_of(kl_exec *ex) { return (kl_streamed *)(void *)ex; }
 

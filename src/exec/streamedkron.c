@@ -11,6 +11,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "exec/streamedbase.h"
 #include "base/mem.h"
+#include "base/prof.h"
 #include "exec/kronparts.h"
 #include "exec/rows.h"
 
@@ -231,10 +232,16 @@ void kl_streamed_kron_release(kl_exec *ex, kl_kron *k)
 
 /* ---------------------------------------------------------------- the product */
 
-static kl_status apply_left(kl_streamed *s, const streamed_kron *p, kl_dptr x, kl_dptr y, kl_err *err)
+static kl_status apply_left(kl_streamed *s, const streamed_kron *p, int what, kl_dptr x, kl_dptr y,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const d = s->device;
+    if (what == KL_STREAMED_WORK) {
+        for (int i = 0; i < p->nleft; i++)
+            KL_TRY(d->vt.kron_apply(d, p->left[i].k, p->x[i % TURN], p->y[i % TURN], NULL, err));
+        return KL_OK;
+    }
     int come[TURN], gone[TURN] = {-1, -1, -1};
     come[0] = d->vt.copy_async(d, p->left[0].k->n, kl_dptr_at(x, p->left[0].at), p->x[0], KL_COPY_AFTER);
     for (int i = 0; i < p->nleft; i++) {
@@ -245,7 +252,7 @@ static kl_status apply_left(kl_streamed *s, const streamed_kron *p, kl_dptr x, k
                 d->vt.copy_async(d, now[1].k->n, kl_dptr_at(x, now[1].at), p->x[next], KL_COPY_AFTER);
         d->vt.join(d, come[t], 0);
         if (gone[t] >= 0) d->vt.join(d, gone[t], 0);
-        KL_TRY(d->vt.kron_apply(d, now->k, p->x[t], p->y[t], NULL, err));
+        if (what & KL_STREAMED_WORK) KL_TRY(d->vt.kron_apply(d, now->k, p->x[t], p->y[t], NULL, err));
         gone[t] = d->vt.copy_async(d, now->k->n, p->y[t], kl_dptr_at(y, now->at), KL_COPY_AFTER);
     }
 out:
@@ -278,16 +285,23 @@ static kl_status add_strip(kl_streamed *s, const streamed_kron *p, int i, int ti
 
 /* While strip i is multiplied and the next one is on its way, the host adds up the one before and packs the
    one after the next. */
-static kl_status apply_right(kl_streamed *s, const streamed_kron *p, kl_dptr x, kl_dptr y, kl_err *err)
+static kl_status apply_right(kl_streamed *s, const streamed_kron *p, int what, kl_dptr x, kl_dptr y,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const d = s->device;
+    if (what == KL_STREAMED_WORK) {
+        for (int i = 0; i < p->nright; i++)
+            KL_TRY(d->vt.kron_apply(d, p->right[i].k, p->x[i % TURN], p->y[i % TURN], NULL, err));
+        return KL_OK;
+    }
     int come[TURN], gone[TURN] = {-1, -1, -1};
     for (int i = 0; i < 2 && i < p->nright; i++) KL_TRY(send_strip(s, p, i, x, &come[i], err));
     for (int i = 0; i < p->nright; i++) {
         const int t = i % TURN, before = (i + TURN - 1) % TURN;
         d->vt.join(d, come[t], 0);
-        KL_TRY(d->vt.kron_apply(d, p->right[i].k, p->x[t], p->y[t], NULL, err));
+        if (what & KL_STREAMED_WORK)
+            KL_TRY(d->vt.kron_apply(d, p->right[i].k, p->x[t], p->y[t], NULL, err));
         gone[t] = d->vt.copy_async(d, p->right[i].own.n, p->y[t], p->back[t], KL_COPY_AFTER);
         if (i > 0) KL_TRY(add_strip(s, p, i - 1, gone[before], y, err));
         if (i + 2 < p->nright) KL_TRY(send_strip(s, p, i + 2, x, &come[before], err));
@@ -299,13 +313,43 @@ out:
     return st;
 }
 
+static kl_status apply(kl_streamed *s, const streamed_kron *p, int what, kl_dptr x, kl_dptr y, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (p->nleft > 0) KL_TRY(apply_left(s, p, what, x, y, err));
+    if (p->nright > 0) KL_TRY(apply_right(s, p, what, x, y, err));
+out:
+    return st;
+}
+
+/* Copies alone and work alone, for reports: together they cost about what a product does. y is not what H x
+   is afterwards. */
+static kl_status measure(kl_streamed *s, const streamed_kron *p, kl_dptr x, kl_dptr y, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double began = kl_prof_seconds();
+    KL_TRY(apply(s, p, KL_STREAMED_COPIES, x, y, err));
+    KL_TRY(apply(s, p, KL_STREAMED_WORK, x, y, err)); /* a first time, when code comes to the device, too */
+    kl_streamed_settle(s->device, p->x[0]);
+    double start = kl_prof_seconds();
+    KL_TRY(apply(s, p, KL_STREAMED_COPIES, x, y, err));
+    s->facts.copies = kl_prof_seconds() - start;
+    start = kl_prof_seconds();
+    KL_TRY(apply(s, p, KL_STREAMED_WORK, x, y, err));
+    kl_streamed_settle(s->device, p->x[0]);
+    s->facts.work = kl_prof_seconds() - start;
+    s->facts.measuring += kl_prof_seconds() - began;
+out:
+    return st;
+}
+
 kl_status kl_streamed_kron_apply(kl_exec *ex, const kl_kron *k, kl_dptr x, kl_dptr y, double *xy, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_streamed *const s = kl_streamed_of(ex);
     const streamed_kron *const p = k->device;
-    if (p->nleft > 0) KL_TRY(apply_left(s, p, x, y, err));
-    if (p->nright > 0) KL_TRY(apply_right(s, p, x, y, err));
+    if (s->facts.work == 0) KL_TRY(measure(s, p, x, y, err));
+    KL_TRY(apply(s, p, KL_STREAMED_COPIES | KL_STREAMED_WORK, x, y, err));
     if (xy) s->cpu->vt.dots(s->cpu, k->n, 1, x, k->n, y, xy);
 out:
     return st;
