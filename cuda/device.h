@@ -263,6 +263,9 @@ kl_status kl_cuda_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, int64
 kl_status kl_cuda_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                              kl_dptr y, kl_err *err);
 
+/* dets.cu */
+kl_status kl_cuda_dets_apply(kl_exec *ex, const kl_dets *d, kl_dptr x, kl_dptr y, kl_err *err);
+
 /* Yardsticks, behind d->library: cusparse.c, csr5.cu. CSR5 takes a vector at a time. */
 kl_status kl_cuda_cusparse_prepare(kl_exec *ex, const kl_spmat *m, kl_spdev *d, kl_err *err);
 kl_status kl_cuda_cusparse_apply(kl_exec *ex, kl_spdev *d, int nvec, int nv, const double *x, int64_t ldx,

@@ -181,6 +181,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
         .spmv_release = kl_cuda_spmv_release,
         .moves_fetch = kl_cuda_moves_fetch,
         .moves_land = kl_cuda_moves_land,
+        .dets_apply = kl_cuda_dets_apply,
         .rows_prepare = kl_cuda_rows_prepare,
         .rows_release = kl_cuda_rows_release,
         .rows_take = kl_cuda_rows_take,

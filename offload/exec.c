@@ -106,6 +106,7 @@ static const kl_vtable operations = {
     .spmv_release = kl_offload_spmv_release,
     .moves_fetch = kl_offload_moves_fetch,
     .moves_land = kl_offload_moves_land,
+    .dets_apply = kl_offload_dets_apply,
     .batch_explain = kl_offload_batch_explain,
     .room = kl_offload_room,
     .explain = kl_offload_explain,

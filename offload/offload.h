@@ -109,6 +109,9 @@ kl_status kl_offload_moves_fetch(kl_exec *ex, const kl_moves *m, int64_t row, in
 kl_status kl_offload_moves_land(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                                 kl_dptr y, kl_err *err);
 
+/* dets.c */
+kl_status kl_offload_dets_apply(kl_exec *ex, const kl_dets *d, kl_dptr x, kl_dptr y, kl_err *err);
+
 /* batch.c */
 kl_status kl_offload_batch_prepare(kl_exec *ex, kl_batch *b, kl_err *err);
 kl_status kl_offload_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);

@@ -14,13 +14,13 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "ci/devarrays.h"
 #include "exec/moves.h"
 #include "record/record.h"
 
 enum {
     SLAB_DOUBLES = 1 << 24,  /* 128 MiB of panels before the product, and as much after it */
-    MOST_UNITS = 1 << 25,    /* rows of panels in a slab: kernels count threads in an int */
-    MOST_ARRAYS = 4 + 8 * 6
+    MOST_UNITS = 1 << 25     /* rows of panels in a slab: kernels count threads in an int */
 };
 
 struct kl_devsigma {
@@ -33,37 +33,10 @@ struct kl_devsigma {
     kl_moves moves[8];
     int64_t slab[8];        /* rows of a slab; 0: nothing to do */
     kl_dptr panel, moved;   /* of a slab, before and after the product */
-    kl_dptr array[MOST_ARRAYS];
-    int narray;
+    kl_devarrays arrays;
 };
 
 static inline int low_bit(uint64_t x) { return __builtin_ctzll(x); }
-
-/* ---------------------------------------------------------------- memory there */
-
-static kl_status take(kl_devsigma *s, int64_t n, kl_dptr *out, kl_err *err)
-{
-    const kl_status st = s->ex->vt.alloc(s->ex, n > 0 ? n : 1, out, err);
-    if (st == KL_OK) s->array[s->narray++] = *out;
-    return st;
-}
-
-static kl_status send(kl_devsigma *s, const void *from, int64_t bytes, uintptr_t *to, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int64_t n = bytes / 8, rest = bytes % 8;
-    kl_dptr p;
-    KL_TRY(take(s, n + 1, &p, err));
-    if (n > 0) KL_TRY(s->ex->vt.upload(s->ex, p, from, n, err));
-    if (rest > 0) {
-        double last = 0;
-        memcpy(&last, (const char *)from + 8 * n, (size_t)rest);
-        KL_TRY(s->ex->vt.upload(s->ex, kl_dptr_at(p, n), &last, 1, err));
-    }
-    *to = p.addr;
-out:
-    return st;
-}
 
 static int64_t rows_of(const kl_strings *x, int g) { return x->first[g + 1] - x->first[g]; }
 
@@ -95,7 +68,7 @@ static kl_status make_one(kl_devsigma *s, kl_err *err)
                        "executor %s: H of each spin alone takes %.3g MB (%lld strings in one irrep); there "
                        "is room for %.3g MB (--exec host keeps it sparse)",
                        s->ex->name, 8e-6 * (double)n, (long long)longest, 1e-6 * (double)room);
-    KL_TRY(take(s, n, &all, err));
+    KL_TRY(kl_devarrays_take(&s->arrays, n, &all, err));
     KL_TRY(kl_alloc(&t, longest * longest, KL_MEM_WORK, err));
     for (int spin = same_spins(s); spin < 2; spin++)
         for (int g = 0; g < s->nirrep; g++) {
@@ -178,7 +151,7 @@ static kl_status send_moves(kl_devsigma *s, int g, const int *first, kl_moves *m
             row[pair_of(s, first, a->move[k].pair)] = a->move[k].sign < 0 ? -to : to;
         }
     }
-    KL_TRY(send(s, from, 4 * m->nrow * m->npair, &at, err));
+    KL_TRY(kl_devarrays_send(&s->arrays, from, 4 * m->nrow * m->npair, &at, err));
     m->from = (const int32_t *)at;
 out:
     kl_free(&from);
@@ -213,7 +186,7 @@ static kl_status send_landings(kl_devsigma *s, int gb, const int *first, const i
                              v->sign < 0 ? -length[p] : length[p]};
         }
     }
-    KL_TRY(send(s, land, (int64_t)sizeof(*land) * m->nmove * m->nb, &at, err));
+    KL_TRY(kl_devarrays_send(&s->arrays, land, (int64_t)sizeof(*land) * m->nmove * m->nb, &at, err));
     m->land = (const kl_landing *)at;
 out:
     kl_free(&land);
@@ -290,13 +263,13 @@ static kl_status make_both(kl_devsigma *s, int g, int64_t slab, kl_dptr integral
     list->lasting = 1;
     KL_TRY(kl_batch_close(list, err));
     KL_TRY(s->ex->vt.batch_prepare(s->ex, list, err));
-    KL_TRY(send(s, panel, 8 * m->npair, &there, err));
+    KL_TRY(kl_devarrays_send(&s->arrays, panel, 8 * m->npair, &there, err));
     m->panel = (const int64_t *)there;
-    KL_TRY(send(s, length, 4 * m->npair, &there, err));
+    KL_TRY(kl_devarrays_send(&s->arrays, length, 4 * m->npair, &there, err));
     m->length = (const int32_t *)there;
     KL_TRY(send_moves(s, g, first, m, err));
     KL_TRY(send_landings(s, gb, first, panel, length, m, err));
-    KL_TRY(send(s, m, sizeof(*m), &there, err));
+    KL_TRY(kl_devarrays_send(&s->arrays, m, sizeof(*m), &there, err));
     m->self = (const kl_moves *)there;
 out:
     kl_free(&panel);
@@ -319,7 +292,7 @@ kl_status kl_devsigma_create(kl_exec *ex, const kl_slater *h, int64_t slab, kl_d
         slab = part < SLAB_DOUBLES ? part : SLAB_DOUBLES;
     }
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
-    s->ex = ex;
+    s->ex = s->arrays.ex = ex;
     s->h = h;
     s->nirrep = h->s->nirrep;
     KL_TRY(kl_slater_pairs_make(h->f, &s->pairs, err));
@@ -328,18 +301,18 @@ kl_status kl_devsigma_create(kl_exec *ex, const kl_slater *h, int64_t slab, kl_d
         v[x] = n;
         n += (int64_t)s->pairs.n[x] * s->pairs.n[x];
     }
-    KL_TRY(take(s, n, &integrals, err));
+    KL_TRY(kl_devarrays_take(&s->arrays, n, &integrals, err));
     for (int x = 0; x < s->nirrep; x++)
         if (s->pairs.n[x] > 0)
             KL_TRY(ex->vt.upload(ex, kl_dptr_at(integrals, v[x]), s->pairs.v[x],
                                  (int64_t)s->pairs.n[x] * s->pairs.n[x], err));
-    KL_TRY(send(s, h->s->row_off, 8 * h->s->a->n, &row_off, err));
+    KL_TRY(kl_devarrays_send(&s->arrays, h->s->row_off, 8 * h->s->a->n, &row_off, err));
     for (int g = 0; g < s->nirrep; g++) {
         KL_TRY(make_both(s, g, slab, integrals, v, (const int64_t *)row_off, err));
         if (s->both[g].nx > panels) panels = s->both[g].nx;
     }
-    KL_TRY(take(s, panels, &s->panel, err));
-    KL_TRY(take(s, panels, &s->moved, err));
+    KL_TRY(kl_devarrays_take(&s->arrays, panels, &s->panel, err));
+    KL_TRY(kl_devarrays_take(&s->arrays, panels, &s->moved, err));
     *out = s;
     s = NULL;
 out:
@@ -357,7 +330,7 @@ void kl_devsigma_destroy(kl_devsigma **sigma)
         s->ex->vt.batch_release(s->ex, &s->both[g]);
         kl_batch_clear(&s->both[g]);
     }
-    for (int k = 0; k < s->narray; k++) s->ex->vt.release(s->ex, &s->array[k]);
+    kl_devarrays_clear(&s->arrays);
     kl_slater_pairs_clear(&s->pairs);
     kl_free(sigma);
 }

@@ -16,6 +16,7 @@
 
 #include "base/mem.h"
 #include "base/par.h"
+#include "ci/devrows.h"
 #include "comm/share.h"
 
 /* The longest stretch of a row, and how many pairs of strings are compared in the time of one listed one. */
@@ -43,6 +44,7 @@ struct kl_rowsigma {
     int64_t *at; /* [ntask + 1] where those of a task begin */
     int nwork;
     double **work; /* [nwork][3][beta strings]: sums, x of ia, x of ja; all 0 between tasks */
+    kl_devrows *device; /* NULL: the processor makes all elements */
     double *x, *y; /* [n] a device's vectors here */
 };
 
@@ -154,10 +156,6 @@ kl_status kl_rowsigma_create(kl_exec *ex, const kl_slater *h, kl_rowsigma **out,
     s->nwork = h->nthread;
     KL_TRY(kl_alloc(&s->work, s->nwork, KL_MEM_WORK, err));
     for (int k = 0; k < s->nwork; k++) KL_TRY(kl_alloc(&s->work[k], 3 * d->b->n, KL_MEM_WORK, err));
-    if (ex->space == KL_SPACE_DEVICE) {
-        KL_TRY(kl_alloc(&s->x, d->n, KL_MEM_VECTOR, err));
-        KL_TRY(kl_alloc(&s->y, d->n, KL_MEM_VECTOR, err));
-    }
     *out = s;
     s = NULL;
 out:
@@ -177,6 +175,7 @@ void kl_rowsigma_destroy(kl_rowsigma **sigma)
     kl_free(&s->at);
     for (int k = 0; k < s->nwork && s->work != NULL; k++) kl_free(&s->work[k]);
     kl_free(&s->work);
+    kl_devrows_destroy(&s->device);
     kl_free(&s->x);
     kl_free(&s->y);
     kl_free(sigma);
@@ -188,6 +187,22 @@ void kl_rowsigma_costs(const kl_rowsigma *s, double *cost)
     for (int64_t k = 0; k < s->ntask; k++) cost[s->task[k].ia] += task_cost(s, &s->task[k]);
 }
 
+/* A device's own tables, or room for its vectors here. */
+static kl_status open_device(kl_rowsigma *s, const uint8_t *stored, kl_err *err)
+{
+    kl_status st = KL_EABSENT;
+    kl_err none;
+    if (s->ex->space != KL_SPACE_DEVICE || s->ntask == 0) return KL_OK;
+    if (kl_ranks_size(s->ex) == 1)
+        st = kl_devrows_create(s->ex, s->h, s->diagonal, stored, 0, &s->device, &none);
+    if (st == KL_OK) return st;
+    if (st != KL_EABSENT && st != KL_ENOMEM) return kl_fail(err, st, "%s", none.text);
+    KL_TRY(kl_alloc(&s->x, s->h->s->n, KL_MEM_VECTOR, err));
+    KL_TRY(kl_alloc(&s->y, s->h->s->n, KL_MEM_VECTOR, err));
+out:
+    return st;
+}
+
 kl_status kl_rowsigma_divide(kl_rowsigma *s, const uint8_t *stored, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -195,6 +210,7 @@ kl_status kl_rowsigma_divide(kl_rowsigma *s, const uint8_t *stored, kl_err *err)
     double *cost = NULL;
     int64_t *first = NULL;
     KL_TRY(make_tasks(s, stored, err));
+    KL_TRY(open_device(s, stored, err));
     s->last = s->ntask;
     if (size == 1) goto out;
     KL_TRY(kl_alloc(&cost, s->ntask, KL_MEM_WORK, err));
@@ -223,6 +239,8 @@ int64_t kl_rowsigma_flops(const kl_rowsigma *s)
     for (int64_t k = 0; k < s->ntask; k++) sum += 2 * task_cost(s, &s->task[k]);
     return (int64_t)sum;
 }
+
+int kl_rowsigma_there(const kl_rowsigma *s) { return s->device != NULL; }
 
 int64_t kl_rowsigma_rows(const kl_rowsigma *s)
 {
@@ -417,6 +435,7 @@ kl_status kl_rowsigma_apply(kl_rowsigma *s, int nvec, kl_dptr x, int64_t ldx, kl
     kl_status st = KL_OK;
     const int64_t n = s->h->s->n;
     const int far = s->ex->space == KL_SPACE_DEVICE;
+    if (s->device != NULL) return kl_devrows_apply(s->device, nvec, x, ldx, y, ldy, err);
     for (int v = 0; v < nvec && s->ntask > 0; v++) {
         const kl_dptr from = kl_dptr_at(x, v * ldx), to = kl_dptr_at(y, v * ldy);
         product p = {s, far ? s->x : (const double *)from.addr, far ? s->y : (double *)to.addr};

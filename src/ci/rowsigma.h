@@ -8,8 +8,8 @@
 
 typedef struct kl_rowsigma kl_rowsigma;
 
-/* h is borrowed. The processor makes the elements whatever the executor: a device's vectors come to it and
-   go back. */
+/* h is borrowed. A device makes the elements itself, where it has room for the tables and no ranks share the
+   work; else the processor does: the device's vectors come to it and go back. */
 kl_status kl_rowsigma_create(kl_exec *ex, const kl_slater *h, kl_rowsigma **out, kl_err *err) KL_MUST_CHECK;
 void kl_rowsigma_destroy(kl_rowsigma **s);
 
@@ -24,6 +24,8 @@ kl_status kl_rowsigma_divide(kl_rowsigma *s, const uint8_t *stored, kl_err *err)
    y may not alias x. The same bits whatever the number of threads and ranks. */
 kl_status kl_rowsigma_apply(kl_rowsigma *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
                             kl_err *err) KL_MUST_CHECK;
+
+int kl_rowsigma_there(const kl_rowsigma *s); /* 1: the device makes them, from kl_rowsigma_divide on */
 
 /* Operations of one product, about, and the rows that it makes. */
 int64_t kl_rowsigma_flops(const kl_rowsigma *s);

@@ -17,6 +17,7 @@ typedef struct kl_kron kl_kron; /* kron.h */
 typedef struct kl_spmv kl_spmv; /* spmv.h */
 typedef struct kl_spmat kl_spmat; /* spmat.h */
 typedef struct kl_moves kl_moves; /* moves.h */
+typedef struct kl_dets kl_dets; /* dets.h */
 typedef struct kl_kron_beyond kl_kron_beyond;
 typedef struct kl_rows kl_rows; /* rows.h */
 typedef struct kl_ranks kl_ranks; /* ranks.h */
@@ -238,6 +239,9 @@ typedef struct kl_vtable {
                              kl_dptr panel, kl_err *err);
     kl_status (*moves_land)(kl_exec *ex, const kl_moves *m, int64_t row, int64_t nrow, kl_dptr panel,
                             kl_dptr y, kl_err *err);
+    /* Devices only: the elements of y = H x that d says, of a Hamiltonian whose elements are made as they are
+       needed (dets.h). */
+    kl_status (*dets_apply)(kl_exec *ex, const kl_dets *d, kl_dptr x, kl_dptr y, kl_err *err);
     /* For vectors that ranks share: rows of x side by side in a buffer, and added to y from there. prepare
        and release may be NULL: there is nothing to be done. */
     kl_status (*rows_prepare)(kl_exec *ex, kl_rows *r, kl_err *err);

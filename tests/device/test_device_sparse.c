@@ -7,6 +7,7 @@
 #include "kl_test.h"
 
 #include "ci/ci.h"
+#include "ci/devrows.h"
 #include "ci/devsigma.h"
 #include "ci/sigma.h"
 #include "exec/spmv.h"
@@ -362,6 +363,129 @@ static void test_sigma(void **state)
     }
 }
 
+/* A space of test_rows, and H there. */
+typedef struct rows_case {
+    const char *file;
+    int nalpha, nbeta, symmetry, full, nref;
+    uint64_t levels;
+} rows_case;
+
+/* y = H x by elements as they are needed, x and y of two vectors, on one executor; every third alpha string
+   left out where `part`, whose rows must stay as they are. */
+static void compare_rows(kl_exec *ex, const kl_slater *h, const double *diagonal, const uint8_t *stored,
+                         int search, const double *x, const double *wanted)
+{
+    const int64_t n = h->s->n, ld = n + 3;
+    kl_err err;
+    kl_devrows *s = NULL;
+    kl_dptr dx, dy;
+    double *const y = calloc((size_t)(2 * ld), 8), *const again = calloc((size_t)(2 * ld), 8), scale = 0;
+    for (int64_t i = 0; i < 2 * ld; i++)
+        if (i % ld < n) scale = fmax(scale, fabs(wanted[i]));
+    expect_ok(kl_devrows_create(ex, h, diagonal, stored, search, &s, &err), err);
+    expect_ok(ex->vt.alloc(ex, 2 * ld, &dx, &err), err);
+    expect_ok(ex->vt.alloc(ex, 2 * ld, &dy, &err), err);
+    expect_ok(ex->vt.upload(ex, dx, x, 2 * ld, &err), err);
+    for (int round = 0; round < 2; round++) {
+        double *const to = round ? again : y;
+        for (int64_t i = 0; i < 2 * ld; i++) to[i] = NAN;
+        expect_ok(ex->vt.upload(ex, dy, to, 2 * ld, &err), err);
+        expect_ok(kl_devrows_apply(s, 2, dx, ld, dy, ld, &err), err);
+        expect_ok(ex->vt.download(ex, to, dy, 2 * ld, &err), err);
+    }
+    for (int64_t i = 0; i < 2 * ld; i++) {
+        int64_t ia = 0, ib;
+        if (i % ld < n) kl_detspace_at(h->s, i % ld, &ia, &ib);
+        if (i % ld >= n || (stored && stored[ia])) expect_true(isnan(y[i]));
+        else {
+            expect_near(y[i], wanted[i], 1e-13 * scale);
+            expect_true(memcmp(&y[i], &again[i], sizeof y[i]) == 0);
+        }
+    }
+    ex->vt.release(ex, &dx);
+    ex->vt.release(ex, &dy);
+    kl_devrows_destroy(&s);
+    free(y);
+    free(again);
+}
+
+/* Elements as they are needed against the stored matrix on the host: spaces that are cut by levels, of one
+   reference and of several, open shells, no electron of one spin, all determinants; with tables of places and
+   without, of all rows and of some. */
+static void test_rows(void **state)
+{
+    static const rows_case cases[] = {
+        {"h2o-sto3g.fcidump", 5, 5, 1, 0, 1, 7},     {"h2o-631g-fc.fcidump", 4, 4, 1, 0, 1, 15},
+        {"h2o-sto3g.fcidump", 5, 4, 0, 0, 2, 13},    {"oh-uhf-sto3g.fcidump", 5, 4, 1, 0, 1, 31},
+        {"n2-sto3g.fcidump", 7, 7, 1, 0, 2, 7},      {"h6-chain-sto6g.fcidump", 4, 0, 1, 0, 1, 6},
+        {"h6-chain-sto6g.fcidump", 3, 3, 1, 1, 0, 0}};
+    const fixture *const f = *state;
+    kl_err err;
+    uint64_t seed = 21;
+    const int all = sizeof(cases) / sizeof(*cases), step = kl_test_step(all);
+    for (int k = 0; k < all; k += step) {
+        const rows_case *const c = &cases[k];
+        kl_fcidump *dump = NULL;
+        expect_ok(kl_fcidump_read(kl_test_data(c->file), &dump, &err), err);
+        if (!c->symmetry) {
+            memset(dump->irrep, 0, (size_t)dump->norb * sizeof(*dump->irrep));
+            dump->nirrep = 1;
+        }
+        const uint64_t a = ((uint64_t)1 << c->nalpha) - 1, b = ((uint64_t)1 << c->nbeta) - 1,
+                       up = b + ((uint64_t)1 << c->nbeta) - (c->nbeta ? (uint64_t)1 << (c->nbeta - 1) : 0);
+        const uint64_t ref[2][2] = {{a, b}, {a, up}};
+        for (int target = 0; target < dump->nirrep; target++) {
+            const kl_det_spec spec = {.norb = dump->norb,
+                                      .nalpha = c->nalpha,
+                                      .nbeta = c->nbeta,
+                                      .nirrep = dump->nirrep,
+                                      .irrep = dump->irrep,
+                                      .target = target,
+                                      .full = c->full,
+                                      .levels = c->levels,
+                                      .nref = c->nref,
+                                      .ref = ref};
+            kl_detspace *space = NULL;
+            kl_slater *h = NULL;
+            kl_spmat *m = NULL;
+            kl_spmv *host = NULL;
+            expect_ok(kl_detspace_create(&spec, 2, &space, &err), err);
+            const int64_t n = space->n, ld = n + 3;
+            if (n == 0) {
+                kl_detspace_destroy(&space);
+                continue;
+            }
+            double *const x = calloc((size_t)(2 * ld), 8), *const wanted = calloc((size_t)(2 * ld), 8),
+                          *const diagonal = calloc((size_t)n, 8);
+            uint8_t *const stored = calloc((size_t)space->a->n, 1);
+            for (int64_t i = 0; i < 2 * ld; i++) x[i] = i % 5 == 2 ? 0 : kl_test_uniform(&seed);
+            for (int64_t i = 0; i < space->a->n; i++) stored[i] = i % 3 == 1;
+            expect_ok(kl_slater_create(dump, space, 2, &h, &err), err);
+            expect_ok(kl_slater_matrix(h, 0, NULL, &m, &err), err);
+            kl_slater_diagonal(h, diagonal);
+            expect_ok(kl_spmv_create(f->host, m, KL_SPMV_MANY, &host, &err), err);
+            expect_ok(kl_spmv_apply(host, 2, (kl_dptr){(uintptr_t)x}, ld, (kl_dptr){(uintptr_t)wanted}, ld, &err),
+                      err);
+            for (int e = 0; e < f->n; e++)
+                for (int search = 0; search < 2; search++)
+                    for (int part = 0; part < 2; part++) {
+                        kl_test_case("%s %d+%d, irrep %d on %s %d, searched %d, part %d", c->file, c->nalpha,
+                                     c->nbeta, target, f->ex[e]->name, e, search, part);
+                        compare_rows(f->ex[e], h, diagonal, part ? stored : NULL, search, x, wanted);
+                    }
+            kl_spmv_destroy(&host);
+            kl_spmat_destroy(&m);
+            kl_slater_destroy(&h);
+            kl_detspace_destroy(&space);
+            free(x);
+            free(wanted);
+            free(diagonal);
+            free(stored);
+        }
+        kl_fcidump_destroy(&dump);
+    }
+}
+
 /* energies.json: ground and excited states, restricted and unrestricted; the matrix in several formats. */
 static void test_molecules(void **state)
 {
@@ -395,6 +519,7 @@ static void test_molecules(void **state)
          KL_SP_CSR,
          {-75.01257824109202, -74.61461064000615, -74.5548789555105}},
         {"h2o-631g-fc.fcidump", "full", 1, 0, 1, KL_SP_CSR, {-76.11995518792072}},
+        {"h2o-sto3g.fcidump", "cisd", 1, 0, 1, KL_SP_CSR, {-75.01187316962859}},
     };
     const fixture *const f = *state;
     kl_err err;
@@ -415,7 +540,7 @@ static void test_molecules(void **state)
             if (k == 5) o.irrep = 0;
             expect_ok(kl_ci_parse_space(cases[k].space, &o, &err), err);
             expect_ok(kl_fcidump_read(kl_test_data(cases[k].file), &dump, &err), err);
-            o.store = cases[k].direct ? KL_CI_AUTO : KL_CI_MATRIX;
+            o.store = cases[k].direct ? KL_CI_DIRECT : KL_CI_MATRIX;
             expect_ok(kl_ci_run(dump, f->ex[e], &o, NULL, &r, &err), err);
             expect_true(r.converged && r.direct == cases[k].direct);
             for (int i = 0; i < cases[k].nroot; i++) expect_near(r.state[i].energy, cases[k].energy[i], 1e-9);
@@ -437,6 +562,7 @@ int main(void)
 #endif
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_bipartition),
                                        cmocka_unit_test(test_refusals), cmocka_unit_test(test_sigma),
+                                       cmocka_unit_test(test_rows),
                                        cmocka_unit_test(test_streamed), cmocka_unit_test(test_streamed_ci),
                                        cmocka_unit_test(test_molecules)};
     cmocka_set_test_filter(getenv("KL_TEST_ONLY"));

@@ -58,8 +58,9 @@ static void test_open(void **state)
                                    /* all its memory is near */
                                    offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far),
                                    offsetof(kl_vtable, copy_async), offsetof(kl_vtable, join),
-                                   /* rows come and go in loops of sigma.c */
+                                   /* rows come and go in loops of sigma.c and rowsigma.c */
                                    offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land),
+                                   offsetof(kl_vtable, dets_apply),
                                    /* lists of rows are read as they are */
                                    offsetof(kl_vtable, rows_prepare), offsetof(kl_vtable, rows_release),
                                    /* memory of the host goes to other ranks by MPI */
