@@ -60,6 +60,7 @@ static const int64_t compare_sizes[KL_NTIMED][4] = {{100000, 10000000, 100000000
                                                     {64, 256},
                                                     {63504, 853776, 11778624},
                                                     {63504, 853776},
+                                                    {4900, 63504},
                                                     {32768, 1048576}};
 static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 10000000},
                                                  {1000, 10000, 100000, 1000000, 10000000},
@@ -72,6 +73,7 @@ static const int64_t tune_sizes[KL_NTIMED][8] = {{1000, 10000, 100000, 1000000, 
                                                  {32, 64, 128, 256, 512, 1024},
                                                  {4900, 63504, 853776, 11778624},
                                                  {400, 4900, 63504, 853776, 11778624},
+                                                 {400, 4900, 63504, 853776},
                                                  {1000, 10000, 100000, 1000000}};
 
 static int wanted(const bench *b, kl_timed what)
@@ -287,7 +289,7 @@ static void print_head(void)
 /* What is larger, of size `next`, would take longer and say nothing new: the host has lost, or is alone. */
 static int known(const row *r, int64_t next)
 {
-    const int product = r->what == KL_TIMED_KRON || r->what == KL_TIMED_SIGMA;
+    const int product = r->what == KL_TIMED_KRON || r->what == KL_TIMED_SIGMA || r->what == KL_TIMED_ROWS;
     if (product && r->seconds[HOST] * (double)next / (double)r->size > ENOUGH / 4) return 1;
     const int lost = (r->seconds[OFFLOAD] > 0 && r->seconds[OFFLOAD] < r->seconds[HOST]) ||
                      (r->seconds[CUDA] > 0 && r->seconds[CUDA] < r->seconds[HOST]);

@@ -73,7 +73,8 @@ typedef struct kl_ci_block { /* one irrep */
     int64_t ndet, nalpha_string, nbeta_string;
     int64_t nnz, matrix_bytes, formula_bytes; /* 0: matrix-free */
     int64_t flops; /* of one product, of what no matrix holds */
-    int64_t rows_made; /* in a listed space: rows whose elements are made as they are needed */
+    int64_t rows_made; /* in a listed space: rows whose elements are made as they are needed, */
+    int made_there; /* 1: by the device */
     kl_spmat_facts facts;
     int napply, converged;
     double seconds_build, seconds_solve;

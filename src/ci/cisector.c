@@ -139,6 +139,7 @@ static kl_status make_matrix(kl_cisector *s, kl_exec *ex, const kl_ci_opts *o, k
     KL_TRY(kl_rowsigma_divide(s->rowsigma, part.stored, err));
     info->rows_made = kl_rowsigma_rows(s->rowsigma);
     info->flops = kl_rowsigma_flops(s->rowsigma);
+    info->made_there = kl_rowsigma_there(s->rowsigma);
     if (info->rows_made == 0) kl_rowsigma_destroy(&s->rowsigma);
 out:
     kl_free(&cost);
@@ -240,6 +241,7 @@ kl_status kl_cisector_open(kl_cisector *s, const kl_ciorbitals *l, kl_exec *ex, 
         KL_TRY(kl_rowsigma_create(ex, s->h, &s->rowsigma, err));
         KL_TRY(kl_rowsigma_divide(s->rowsigma, NULL, err));
         info->flops = kl_rowsigma_flops(s->rowsigma);
+        info->made_there = kl_rowsigma_there(s->rowsigma);
         info->rows_made = n;
     } else if (kl_ci_is_direct(o)) {
         KL_TRY(kl_sigma_create(ex, s->h, &s->sigma, err));

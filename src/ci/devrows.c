@@ -22,11 +22,11 @@ struct kl_devrows {
 };
 
 /* Sends an array of the host's and keeps its address in a field, whatever that points to. */
-#define SEND(s, from, count, field)                                                                      \
-    do {                                                                                                 \
-        uintptr_t there;                                                                                 \
-        KL_TRY(kl_devarrays_send(&(s)->arrays, from, (int64_t)sizeof *(from) * (count), &there, err));   \
-        (field) = (void *)there;                                                                         \
+#define SEND(s, from, count, field)                                                                    \
+    do {                                                                                               \
+        uintptr_t there;                                                                               \
+        KL_TRY(kl_devarrays_send(&(s)->arrays, from, (int64_t)sizeof *(from) * (count), &there, err)); \
+        (field) = (void *)there;                                                                       \
     } while (0)
 
 static int64_t beta_of(const kl_detspace *s, int64_t ia, int64_t k)
@@ -213,17 +213,15 @@ kl_status kl_devrows_create(kl_exec *ex, const kl_slater *h, const double *diago
     const kl_detspace *const d = h->s;
     *out = NULL;
     if (!ex->vt.dets_apply)
-        return kl_fail(err, KL_EABSENT, "executor %s has no kernels for elements as they are needed", ex->name);
+        return kl_fail(err, KL_EABSENT, "executor %s has no kernels for elements as they are needed",
+                       ex->name);
     if (d->n > INT_MAX || d->a->n > INT_MAX || d->b->n > INT_MAX)
         return kl_fail(err, KL_ENOMEM, "executor %s: %lld determinants; 2^31 - 1 are supported", ex->name,
                        (long long)d->n);
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     s->ex = s->arrays.ex = ex;
-    s->d = (kl_dets){.n = d->n,
-                     .nbeta = d->b->n,
-                     .nirrep = d->nirrep,
-                     .target = d->target,
-                     .npair = (int32_t)h->f->npair};
+    s->d = (kl_dets){
+        .n = d->n, .nbeta = d->b->n, .nirrep = d->nirrep, .target = d->target, .npair = (int32_t)h->f->npair};
     SEND(s, h->f->eri[2], h->f->npair * h->f->npair, s->d.v);
     KL_TRY(send_strings(s, h, 0, &s->d.a, err));
     KL_TRY(send_strings(s, h, 1, &s->d.b, err));
@@ -245,7 +243,8 @@ void kl_devrows_destroy(kl_devrows **rows)
     kl_free(rows);
 }
 
-kl_status kl_devrows_apply(kl_devrows *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy, kl_err *err)
+kl_status kl_devrows_apply(kl_devrows *s, int nvec, kl_dptr x, int64_t ldx, kl_dptr y, int64_t ldy,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     for (int v = 0; v < nvec && s->d.nrow > 0; v++)

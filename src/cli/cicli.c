@@ -182,8 +182,9 @@ static void print_blocks(FILE *to, const kl_ci_result *r)
     for (int g = 0; g < r->nirrep; g++) {
         const kl_ci_block *const b = &r->block[g];
         if (b->rows_made > 0)
-            fprintf(to, "irrep %d: the elements of %lld of %lld rows are made as they are needed\n", g + 1,
-                    (long long)b->rows_made, (long long)b->ndet);
+            fprintf(
+                to, "irrep %d: the elements of %lld of %lld rows are made as they are needed, by the %s\n",
+                g + 1, (long long)b->rows_made, (long long)b->ndet, b->made_there ? "device" : "processor");
     }
     if (r->direct) return;
     fprintf(to, "\nmatrix %s%s\n%5s %13s %10s %10s %10s %13s %13s %8s %9s %9s %9s\n",

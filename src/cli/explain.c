@@ -275,8 +275,11 @@ static kl_status explain_ci(const kl_cirun *x, table *out, char *what, size_t si
     snprintf(shape, sizeof shape, "%lld determinants", (long long)n);
     const double stored = kl_ci_stored_share(&x->opts, s.ndet[g] * s.connected[g]);
     char why[160];
-    snprintf(why, sizeof why, "at least %.0f %% of the matrix are stored; the rest is made as it is needed",
-             floor(100 * stored));
+    if (direct) snprintf(why, sizeof why, "nothing is stored; elements are made as they are needed");
+    else
+        snprintf(why, sizeof why,
+                 "at least %.0f %% of the matrix are stored; the rest is made as it is needed",
+                 floor(100 * stored));
     if (direct && x->opts.full)
         KL_TRY(ask(out, "y = H x", shape, &(kl_call){.op = KL_OP_SIGMA, .n = n}, err));
     else if (!direct) {
@@ -287,7 +290,11 @@ static kl_status explain_ci(const kl_cirun *x, table *out, char *what, size_t si
                             .nnz = (int64_t)(s.ndet[g] * s.connected[g] * stored)};
         KL_TRY(matrix_row(out, &m, KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot, err));
     }
-    if (stored < 1 && !(direct && x->opts.full)) host_work(out, "y = H x, not stored", shape, "strings", why);
+    if (stored < 1 && !(direct && x->opts.full)) {
+        const int there = x->ex->vt.dets_apply != NULL && x->ex->ranks == NULL;
+        host_work(out, "y = H x, not stored", shape, there ? "a thread an element" : "strings", why);
+        if (there) out->row[out->n - 1].choice.exec = x->ex->name;
+    }
     KL_TRY(vector_rows(out, n, width, err));
     out->bytes[1] = s.vector_bytes[g];
 out:

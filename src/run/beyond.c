@@ -49,6 +49,7 @@ static void say_seconds(const kl_work *w, kl_exec *ex)
 {
     const size_t used = strlen(ex->chosen), left = sizeof ex->chosen - used;
     if (w->what == KL_TIMED_SIGMA) return; /* panels take most of its time */
+    if (w->what == KL_TIMED_ROWS) return; /* the processor makes the elements then */
     const kl_streamed_facts f =
         kl_streamed_expect(ex, w->n, w->what == KL_TIMED_SPMV ? w->size * (int)KL_OPTIME_ROW : 0);
     const double fits = inside(w, ex), seconds = kl_streamed_seconds(&f, fits);

@@ -240,7 +240,7 @@ out:
     return st;
 }
 
-enum { MOST_WORK = 8 };
+enum { MOST_WORK = 16 };
 
 /* What the irreps come to. */
 static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK], kl_err *err)
@@ -252,20 +252,31 @@ static kl_status find_work(const kl_cirun *x, int64_t *n, kl_work work[MOST_WORK
     *n = 0;
     KL_TRY(kl_ci_check(&x->opts, err));
     KL_TRY(kl_ci_measure(x->integrals, &x->opts, &size, err));
-    for (int g = 0; g < MOST_WORK; g++) {
-        const double ndet = size.ndet[g], nonzeros = ndet * size.connected[g];
+    for (int g = 0; g < 8; g++) {
+        const double ndet = size.ndet[g], whole = ndet * size.connected[g],
+                     stored = ndet > 0 ? kl_ci_stored_share(&x->opts, whole) : 0, nonzeros = whole * stored;
         if (!(ndet > 0)) continue;
         /* irreps that hold none of the lowest states are left after about half of the products */
         const double share = *n > 0 ? 0.5 : 1.0;
-        bytes += size.vector_bytes[g] + (direct ? 0 : 12 * nonzeros);
+        bytes += size.vector_bytes[g] + 12 * nonzeros;
         kept += size.kept_bytes[g];
         least = fmax(least, size.least_bytes[g]);
-        work[(*n)++] = (kl_work){
-            .what = direct ? KL_TIMED_SIGMA : KL_TIMED_SPMV,
-            .size = fmax(direct ? ndet : nonzeros / (int)KL_OPTIME_ROW, 1),
-            .scale = direct ? size.connected[g] / kl_optime_connected((int64_t)fmin(ndet, 1e12)) : 1,
-            .n = ndet,
-            .products = share * (double)(KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot)};
+        const double scale = size.connected[g] / kl_optime_connected((int64_t)fmin(ndet, 1e12));
+        kl_work *const w = &work[(*n)++];
+        *w = (kl_work){.what = !direct        ? KL_TIMED_SPMV
+                               : x->opts.full ? KL_TIMED_SIGMA
+                                              : KL_TIMED_ROWS,
+                       .size = fmax(direct ? ndet : nonzeros / (int)KL_OPTIME_ROW, 1),
+                       .scale = direct ? scale : 1,
+                       .n = ndet,
+                       .products = share * (double)(KL_CISECTOR_PRODUCTS * (int64_t)x->opts.nroot)};
+        if (direct || stored == 1) continue;
+        /* the rows that are not stored; the vectors are counted already */
+        work[(*n)++] = (kl_work){.what = KL_TIMED_ROWS,
+                                 .size = fmax(ndet, 1),
+                                 .scale = scale * (1 - stored),
+                                 .n = 1,
+                                 .products = w->products};
     }
     if (*n > 0) { /* all irreps are there at a time */
         work[0].bytes = bytes;
@@ -280,14 +291,10 @@ static kl_status open_exec(kl_cirun *x, kl_err *err)
     kl_status st = KL_OK;
     int64_t n = 0;
     kl_work work[MOST_WORK];
-    const int by_processor = !x->opts.full && kl_ci_is_direct(&x->opts),
-              asks = kl_placement_automatic(x->o) && !by_processor;
+    const int asks = kl_placement_automatic(x->o);
     if (asks || x->o->exec != NULL) KL_TRY(find_work(x, &n, work, err));
     KL_TRY(kl_task_exec_work(x->o, asks ? n : 0, asks ? work : NULL, &x->ex, err));
     KL_TRY(kl_beyond_wrap(n, work, &x->ex, err));
-    if (by_processor && kl_placement_automatic(x->o))
-        snprintf(x->ex->chosen, sizeof x->ex->chosen,
-                 "host: elements of a truncated space that no matrix holds are the processor's work");
 out:
     return st;
 }

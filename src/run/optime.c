@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "chem/fcidump.h"
 #include "ci/ci.h"
+#include "ci/rowsigma.h"
 #include "ci/sigma.h"
 #include "ed/ed.h"
 #include "record/record.h"
@@ -33,6 +34,7 @@ const char *const kl_timed_name[KL_NTIMED] = {"copy",
                                               "2 sweeps of DMRG",
                                               "H x, ED",
                                               "H x, full CI",
+                                              "H x, CI by rows",
                                               "sparse A brought"};
 
 enum {
@@ -82,6 +84,7 @@ typedef struct place {
     kl_spmv *spmv;
     kl_ed *ed;
     kl_sigma *sigma;
+    kl_rowsigma *rows;
     double sum[NMATRIX * 4096];
 } place;
 
@@ -346,6 +349,10 @@ static kl_status open_place(place *p, kl_err *err)
         KL_TRY(kl_ed_random(p->ed, 4242, p->in, err)); /* ends of tiles hold no state, and stay 0 */
     }
     if (o->what == KL_TIMED_SIGMA) KL_TRY(kl_sigma_create(ex, o->slater, &p->sigma, err));
+    if (o->what == KL_TIMED_ROWS) {
+        KL_TRY(kl_rowsigma_create(ex, o->slater, &p->rows, err));
+        KL_TRY(kl_rowsigma_divide(p->rows, NULL, err));
+    }
     if (o->what == KL_TIMED_LIST) {
         KL_TRY(make_list(o, &p->list, err));
         p->list.base[KL_AT_LEFT] = kl_dptr_at(p->in, o->nin / 2);
@@ -364,6 +371,7 @@ static void close_place(place *p)
     kl_batch_clear(&p->list);
     kl_spmv_destroy(&p->spmv);
     kl_sigma_destroy(&p->sigma);
+    kl_rowsigma_destroy(&p->rows);
     kl_ed_destroy(&p->ed);
     p->ex->vt.release(p->ex, &p->in);
     p->ex->vt.release(p->ex, &p->out);
@@ -394,6 +402,7 @@ static kl_status once(place *p, kl_err *err)
     case KL_TIMED_SWEEP: return one_sweep(p, err);
     case KL_TIMED_KRON: st = p->ed->op.apply(&p->ed->op, 1, p->in, o->nin, p->out, o->nout, err); break;
     case KL_TIMED_SIGMA: st = kl_sigma_apply(p->sigma, 1, p->in, o->nin, p->out, o->nout, err); break;
+    case KL_TIMED_ROWS: st = kl_rowsigma_apply(p->rows, 1, p->in, o->nin, p->out, o->nout, err); break;
     case KL_TIMED_BRING:
         kl_spmv_destroy(&p->spmv);
         st = kl_spmv_create(ex, o->matrix, 1, &p->spmv, err);
@@ -569,7 +578,8 @@ kl_status kl_optime_create(kl_exec *host, kl_timed what, int64_t size, kl_optime
         st = make_chain(o, 20, err);
         break;
     case KL_TIMED_KRON: st = make_sector(o, err); break;
-    case KL_TIMED_SIGMA: st = make_molecule(o, &seed, err); break;
+    case KL_TIMED_SIGMA:
+    case KL_TIMED_ROWS: st = make_molecule(o, &seed, err); break;
     default: o->nin = NMATRIX * size * size, o->nsum = (int)(NMATRIX * size);
     }
     KL_TRY(st);

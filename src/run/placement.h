@@ -10,7 +10,7 @@
 
 /* Products with H that exact diagonalization or configuration interaction is about to make. */
 typedef struct kl_work {
-    kl_timed what;   /* KL_TIMED_KRON, KL_TIMED_SPMV or KL_TIMED_SIGMA */
+    kl_timed what;   /* KL_TIMED_KRON, KL_TIMED_SPMV, KL_TIMED_SIGMA or KL_TIMED_ROWS */
     double size;     /* as that is measured */
     double scale;    /* what a product takes, of what was measured at that size */
     double n;        /* numbers of a vector */

@@ -22,13 +22,13 @@
 const char *const kl_tune_exec[KL_TUNE_NEXEC] = {"host", "offload", "cuda"};
 
 /* One word an operation. ORDER KL_TIMED */
-static const char *const word[KL_NTIMED] = {"copy", "axpy",  "dots",  "combine", "fuse",  "spmv",
-                                            "list", "eigen", "sweep", "kron",    "sigma", "bring"};
+static const char *const word[KL_NTIMED] = {"copy",  "axpy",  "dots", "combine", "fuse", "spmv", "list",
+                                            "eigen", "sweep", "kron", "sigma",   "rows", "bring"};
 
 /* The operation that is timed; KL_NOP: none alone. ORDER KL_TIMED */
-static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY, KL_OP_AXPBY, KL_OP_DOTS,  KL_OP_COMBINE,
-                                          KL_OP_FUSE, KL_OP_SPMV,  KL_OP_BATCH, KL_NOP,
-                                          KL_NOP,     KL_OP_KRON,  KL_OP_SIGMA, KL_NOP};
+static const kl_op timed_op[KL_NTIMED] = {KL_OP_COPY,  KL_OP_AXPBY, KL_OP_DOTS, KL_OP_COMBINE, KL_OP_FUSE,
+                                          KL_OP_SPMV,  KL_OP_BATCH, KL_NOP,     KL_NOP,        KL_OP_KRON,
+                                          KL_OP_SIGMA, KL_NOP,      KL_NOP};
 
 /* Matrices whose layout was measured. */
 static const char *const between[2] = {"hosts", "devices"}; /* as a line of ranks has them */
