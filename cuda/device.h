@@ -58,7 +58,7 @@ typedef struct kl_cublas {
 
 /* Copies during the products. */
 typedef struct kl_cuda_loads {
-    cudaStream_t copies;
+    cudaStream_t copies, back; /* back: KL_COPY_BACK */
     cudaEvent_t here;
     cudaEvent_t ticket[KL_NTICKET];
     int next;
@@ -128,6 +128,7 @@ kl_status kl_cuda_send(kl_exec *ex, kl_spdev *d, const void *from, int64_t bytes
 /* loads.c */
 kl_status kl_cuda_loads_open(kl_cuda *self, kl_err *err);
 void kl_cuda_loads_close(kl_cuda *self);
+int kl_cuda_copy_pieces(kl_exec *ex, const kl_copy_pieces *c, int how);
 int kl_cuda_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how);
 void kl_cuda_join(kl_exec *ex, int ticket, int host);
 

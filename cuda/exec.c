@@ -153,6 +153,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
         .alloc_far = kl_cuda_alloc_far,
         .is_far = kl_cuda_is_far,
         .copy_async = kl_cuda_copy_async,
+        .copy_pieces = kl_cuda_copy_pieces,
         .join = kl_cuda_join,
         .upload = kl_cuda_upload,
         .download = kl_cuda_download,

@@ -135,6 +135,7 @@ static void open_far(kl_exec *ex)
     ex->vt.alloc_far = kl_offload_alloc_far;
     ex->vt.is_far = kl_offload_is_far;
     ex->vt.copy_async = kl_offload_copy_async;
+    ex->vt.copy_pieces = kl_offload_copy_pieces;
     ex->vt.join = kl_offload_join;
 }
 

@@ -64,6 +64,7 @@ void kl_offload_give_far(void *self, void *block);
 /* copies.c: copies beside regions, where the driver is there to be asked for them */
 void kl_offload_copies_open(kl_offload *self);
 void kl_offload_copies_close(kl_offload *self);
+int kl_offload_copy_pieces(kl_exec *ex, const kl_copy_pieces *c, int how);
 int kl_offload_copy_async(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how);
 void kl_offload_join(kl_exec *ex, int ticket, int host);
 

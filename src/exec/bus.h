@@ -7,6 +7,7 @@
 typedef struct kl_bus { /* bytes a second, of one long copy that is waited for */
     double up;          /* to the device */
     double down;        /* and back */
+    double both; /* how much longer a copy takes beside one of the other way; 1: no longer */
 } kl_bus;
 
 /* In some milliseconds, with a quarter of what the device has free at most. EABSENT: it reaches no memory of

@@ -29,12 +29,12 @@ typedef struct kl_dets_two {
 
 /* Strings of one spin. */
 typedef struct kl_dets_strings {
-    const uint64_t *bits;       /* [n] */
-    const uint8_t *irrep;       /* [n] */
-    const int64_t *move_to;     /* [nirrep n + 1] moves of string i to irrep g: from move_to[nirrep i + g] */
+    const uint64_t *bits; /* [n] */
+    const uint8_t *irrep; /* [n] */
+    const int64_t *move_to; /* [nirrep n + 1] moves of string i to irrep g: from move_to[nirrep i + g] */
     const kl_dets_move *move;
-    const int64_t *two_off;     /* [n + 1] */
-    const kl_dets_two *two;     /* double excitations, by ascending string */
+    const int64_t *two_off; /* [n + 1] */
+    const kl_dets_two *two; /* double excitations, by ascending string */
 } kl_dets_strings;
 
 /* Two copies, both with device addresses: one on the host, one on the device at `self`. */
@@ -43,15 +43,15 @@ struct kl_dets {
     int64_t n, nrow; /* determinants, and elements of y that are made */
     int64_t nbeta;
     int32_t nirrep, target, npair, nkind; /* nkind 0: rows are searched */
-    const int64_t *row_off;  /* [alpha strings + 1] */
-    const int32_t *beta;     /* [n] by rows */
+    const int64_t *row_off; /* [alpha strings + 1] */
+    const int32_t *beta; /* [n] by rows */
     const int32_t *position; /* [n] in a vector; NULL: rows stand there as they are */
-    const int32_t *alpha;    /* [nrow] the row of each element that is made */
-    const int32_t *made;     /* [nrow] its number in the order of rows; NULL: all are made */
-    const int32_t *kind;     /* [alpha strings] */
-    const int32_t *place;    /* [nkind][nbeta] place in the row, -1: none */
-    const double *diagonal;  /* [n] by rows */
-    const double *v;         /* [npair][npair] integrals, alpha pair and beta pair */
+    const int32_t *alpha; /* [nrow] the row of each element that is made */
+    const int32_t *made; /* [nrow] its number in the order of rows; NULL: all are made */
+    const int32_t *kind; /* [alpha strings] */
+    const int32_t *place; /* [nkind][nbeta] place in the row, -1: none */
+    const double *diagonal; /* [n] by rows */
+    const double *v; /* [npair][npair] integrals, alpha pair and beta pair */
     kl_dets_strings a, b;
     double *x; /* [n] by rows */
     const kl_dets *self;

@@ -59,6 +59,7 @@ typedef struct kl_correction {
 enum {
     KL_COPY_AFTER = 1, /* not before what was asked for until now is done */
     KL_COPY_MORE = 2,  /* another copy follows, whose ticket is good for this one, too: there is none */
+    KL_COPY_BACK = 4,  /* among those that go back to the host, in an order of their own */
 };
 
 /* How a device with its own kernels and a vendor's library runs a list. ORDER KL_PROJECTION:
@@ -87,6 +88,12 @@ extern const char *const kl_projection_name[KL_NPROJECTION];
 typedef struct kl_layout_cost {
     double lay_out, gain;
 } kl_layout_cost;
+
+/* npiece pieces of n doubles, each a stride behind the one before. */
+typedef struct kl_copy_pieces {
+    kl_dptr src, dst;
+    int64_t n, npiece, src_stride, dst_stride;
+} kl_copy_pieces;
 
 enum { KL_NTICKET = 64 }; /* of copies during other work: see copy_async */
 
@@ -164,9 +171,11 @@ typedef struct kl_vtable {
     /* with alloc_far: 1 where it gave p */
     int (*is_far)(kl_exec *ex, kl_dptr p);
     /* With alloc_far: copies between far memory and the device, in their order, during all that is asked for
-       later; how: KL_COPY_AFTER, KL_COPY_MORE. Returns a ticket, good for KL_NTICKET more of them. join waits
+       later; how: KL_COPY_AFTER, KL_COPY_MORE, KL_COPY_BACK. Returns a ticket, good for KL_NTICKET more of them. join waits
        until that copy is done: the host, or what the device is asked for from now on. */
     int (*copy_async)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how);
+    /* the same of many pieces as long as each other */
+    int (*copy_pieces)(kl_exec *ex, const kl_copy_pieces *c, int how);
     void (*join)(kl_exec *ex, int ticket, int host);
     kl_status (*upload)(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
     kl_status (*download)(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);

@@ -73,6 +73,7 @@ static kl_status measure_rates(kl_streamed *s, kl_err *err)
         seconds = kl_prof_seconds() - start;
     }
     s->facts.host = bytes / seconds;
+    s->facts.both = bus.both;
 out:
     if (other.addr) ex->vt.release(ex, &other);
     if (far.addr) ex->vt.release(ex, &far);
@@ -119,6 +120,7 @@ kl_status kl_exec_open_streamed_take(kl_exec **device, int far, int64_t keep, kl
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     s->device = ex;
     s->keep = keep;
+    s->pack_below = 1024;
     s->facts.far = far;
     KL_TRY(kl_exec_open_host(ex->nthread, &s->cpu, err));
     KL_TRY(measure_rates(s, err));
@@ -149,7 +151,7 @@ kl_streamed_facts kl_streamed_expect(const kl_exec *ex, double n, double nnz)
     const kl_streamed *const s = (const kl_streamed *)(const void *)ex;
     kl_streamed_facts f = s->facts;
     const double vector = n * (double)sizeof(double);
-    if (nnz == 0) f.left_bytes = f.take_bytes = f.back_bytes = vector;
+    if (nnz == 0) f.left_bytes = f.again_bytes = f.take_bytes = f.back_bytes = vector;
     else {
         const double vectors = f.far ? 2 * vector : (double)s->keep, bytes = 12 * nnz;
         const double left = (double)s->device->vt.room(s->device) - vectors,
@@ -164,16 +166,26 @@ kl_streamed_facts kl_streamed_expect(const kl_exec *ex, double n, double nnz)
 
 double kl_streamed_bytes(const kl_streamed_facts *f)
 {
-    return 2 * f->left_bytes + f->take_bytes + f->back_bytes + f->matrix_bytes + f->x_bytes + f->y_bytes;
+    return 2 * f->left_bytes + f->again_bytes + f->take_bytes + f->back_bytes + f->matrix_bytes + f->x_bytes +
+           f->y_bytes;
+}
+
+/* Bytes that go up while others come down. */
+static double both_ways(const kl_streamed_facts *f, double up, double down)
+{
+    return fmax(up / f->up, down / f->down) * (up > 0 && down > 0 ? f->both : 1);
 }
 
 double kl_streamed_seconds(const kl_streamed_facts *f, double inside)
 {
-    /* copies of one product go one after the other; reading two numbers and writing one is one and a half of
-       a copy */
-    const double left = f->left_bytes / f->up + f->left_bytes / f->down,
-                 right = f->take_bytes / f->up + f->back_bytes / f->down,
-                 packing = (f->take_bytes + 1.5 * f->back_bytes) / f->host, dot = f->left_bytes / f->host,
+    const double left = both_ways(f, f->left_bytes + f->again_bytes, f->left_bytes),
+                 right = both_ways(f, f->take_bytes, f->back_bytes), packing = f->packed_bytes / f->host,
                  vectors = f->x_bytes / f->up + f->y_bytes / f->down;
-    return fmax(left + fmax(right, packing) + f->matrix_bytes / f->up, inside) + vectors + dot;
+    return fmax(left + fmax(right, packing) + f->matrix_bytes / f->up, inside) + vectors;
+}
+
+void kl_streamed_pack_below(kl_exec *ex, int64_t bytes)
+{
+    kl_streamed *const s = kl_streamed_about(ex) ? kl_streamed_of(ex) : NULL;
+    if (s) s->pack_below = bytes;
 }

@@ -10,6 +10,7 @@ typedef struct kl_streamed {
     kl_exec *device;
     kl_exec *cpu; /* for what is far */
     int64_t keep;
+    int64_t pack_below; /* bytes: pieces of rows that are shorter are packed by the host */
     kl_streamed_facts facts;
 } kl_streamed;
 

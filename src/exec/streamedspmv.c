@@ -274,7 +274,8 @@ static kl_status measure(kl_streamed *w, streamed_spmv *p, kl_dptr x, int64_t ld
         copies += kl_prof_seconds() - start;
         for (int round = 0; round < (i == 0 ? 2 : 1); round++) { /* code comes to the device in the first */
             start = kl_prof_seconds();
-            KL_TRY(d->vt.spmv_apply(d, &p->group[i].s, 1, x, ldx, kl_dptr_at(y, p->group[i].first), ldy, err));
+            KL_TRY(
+                d->vt.spmv_apply(d, &p->group[i].s, 1, x, ldx, kl_dptr_at(y, p->group[i].first), ldy, err));
             kl_streamed_settle(d, x);
             if (i > 0 || round > 0) work += kl_prof_seconds() - start;
         }

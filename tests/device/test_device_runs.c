@@ -299,7 +299,8 @@ static void test_superblock(void **state)
 
 /* ---- exact diagonalization ---- */
 
-/* The host; the device twice; the device with vectors that are the host's and come by in pieces. */
+/* The host; the device twice; the device with vectors that are the host's and come by in pieces, of which rows
+   are packed by the host, or copied as they lie. */
 enum { STREAMED = 3 };
 static kl_status open_nth(int w, kl_exec **ex, kl_err *err)
 {
@@ -307,6 +308,7 @@ static kl_status open_nth(int w, kl_exec **ex, kl_err *err)
     if (w < STREAMED) return w ? open_one(w - 1, ex, err) : kl_exec_open_host(1, ex, err);
     kl_status st = open_one(0, &device, err);
     if (st == KL_OK) st = kl_exec_open_streamed_take(&device, 1, 0, ex, err);
+    if (st == KL_OK) kl_streamed_pack_below(*ex, w == STREAMED ? 4096 : 0);
     kl_exec_close(&device);
     return st;
 }
@@ -323,7 +325,7 @@ static void one_ed(const core_job *j, uint64_t seed)
                 j->model,
                 j->terms->type[p]->state_charge[kl_test_bits(&seed) % (uint64_t)j->terms->type[p]->dim]));
     for (int form = KL_BIPARTITION_AUTO; form <= KL_BIPARTITION_SITES; form++) {
-        enum { RUNS = STREAMED + 1 };
+        enum { RUNS = STREAMED + 2 };
         double *y[RUNS] = {NULL}, dot[RUNS];
         int64_t n = 0;
         for (int w = 0; w < RUNS; w++) {

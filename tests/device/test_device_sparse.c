@@ -464,8 +464,9 @@ static void test_rows(void **state)
             expect_ok(kl_slater_matrix(h, 0, NULL, &m, &err), err);
             kl_slater_diagonal(h, diagonal);
             expect_ok(kl_spmv_create(f->host, m, KL_SPMV_MANY, &host, &err), err);
-            expect_ok(kl_spmv_apply(host, 2, (kl_dptr){(uintptr_t)x}, ld, (kl_dptr){(uintptr_t)wanted}, ld, &err),
-                      err);
+            expect_ok(
+                kl_spmv_apply(host, 2, (kl_dptr){(uintptr_t)x}, ld, (kl_dptr){(uintptr_t)wanted}, ld, &err),
+                err);
             for (int e = 0; e < f->n; e++)
                 for (int search = 0; search < 2; search++)
                     for (int part = 0; part < 2; part++) {
@@ -560,11 +561,10 @@ int main(void)
     }
     kl_exec_close(&ex);
 #endif
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products), cmocka_unit_test(test_bipartition),
-                                       cmocka_unit_test(test_refusals), cmocka_unit_test(test_sigma),
-                                       cmocka_unit_test(test_rows),
-                                       cmocka_unit_test(test_streamed), cmocka_unit_test(test_streamed_ci),
-                                       cmocka_unit_test(test_molecules)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_products),    cmocka_unit_test(test_bipartition),
+                                       cmocka_unit_test(test_refusals),    cmocka_unit_test(test_sigma),
+                                       cmocka_unit_test(test_rows),        cmocka_unit_test(test_streamed),
+                                       cmocka_unit_test(test_streamed_ci), cmocka_unit_test(test_molecules)};
     cmocka_set_test_filter(getenv("KL_TEST_ONLY"));
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -50,22 +50,20 @@ static void test_open(void **state)
     assert_string_equal(ex->name, "host");
     void *entries[sizeof(ex->vt) / sizeof(void *)];
     memcpy(entries, &ex->vt, sizeof(ex->vt));
-    const size_t free_to_lack[] = {offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal),
-                                   offsetof(kl_vtable, kron_random), offsetof(kl_vtable, kron_diagonal),
-                                   offsetof(kl_vtable, kron_dot),
-                                   /* callers do these on the host */
-                                   offsetof(kl_vtable, roots),
-                                   /* all its memory is near */
-                                   offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far),
-                                   offsetof(kl_vtable, copy_async), offsetof(kl_vtable, join),
-                                   /* rows come and go in loops of sigma.c and rowsigma.c */
-                                   offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land),
-                                   offsetof(kl_vtable, dets_apply),
-                                   /* lists of rows are read as they are */
-                                   offsetof(kl_vtable, rows_prepare), offsetof(kl_vtable, rows_release),
-                                   /* memory of the host goes to other ranks by MPI */
-                                   offsetof(kl_vtable, link_name), offsetof(kl_vtable, link_open),
-                                   offsetof(kl_vtable, link_start), offsetof(kl_vtable, link_join)};
+    const size_t free_to_lack[] = {
+        offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal), offsetof(kl_vtable, kron_random),
+        offsetof(kl_vtable, kron_diagonal), offsetof(kl_vtable, kron_dot),
+        /* callers do these on the host */
+        /* all its memory is near */
+        offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far), offsetof(kl_vtable, copy_async),
+        offsetof(kl_vtable, copy_pieces), offsetof(kl_vtable, join),
+        /* rows come and go in loops of sigma.c and rowsigma.c */
+        offsetof(kl_vtable, moves_fetch), offsetof(kl_vtable, moves_land), offsetof(kl_vtable, dets_apply),
+        /* lists of rows are read as they are */
+        offsetof(kl_vtable, rows_prepare), offsetof(kl_vtable, rows_release),
+        /* memory of the host goes to other ranks by MPI */
+        offsetof(kl_vtable, link_name), offsetof(kl_vtable, link_open), offsetof(kl_vtable, link_start),
+        offsetof(kl_vtable, link_join)};
     for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
         int may = 0;
         for (size_t k = 0; k < sizeof(free_to_lack) / sizeof(*free_to_lack); k++)
