@@ -107,6 +107,17 @@ static void set_pools(kl_cuda *self, kl_exec *ex)
                           .far = 1};
 }
 
+static void fill_eigen(kl_eigen_cost *e)
+{
+    /* and a core of its host */
+    static const kl_eigen_time h200[] = {{64, 0.4e-3, 0.6e-3}, {128, 1.2e-3, 0.9e-3}, {256, 4.7e-3, 1.5e-3},
+                                         {512, 22e-3, 3.6e-3}, {1024, 0.15, 8.7e-3},  {2500, 2.2, 35e-3}};
+    e->least = 100;
+    e->opening = 0.2; /* the first matrix takes 0.15 to 0.4 s: cuSOLVER is loaded */
+    e->ntime = (int)(sizeof h200 / sizeof *h200);
+    for (int i = 0; i < e->ntime; i++) e->time[i] = h200[i];
+}
+
 static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_exec *ex, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -137,13 +148,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
     }
     snprintf(ex->where, sizeof ex->where, "device %d (sm_%d, %d multiprocessors), module for sm_%s",
              self->device, self->sm, self->nsm, KL_CUDA_ARCH);
-    /* and a core of its host */
-    static const kl_eigen_time h200[] = {{64, 0.4e-3, 0.6e-3}, {128, 1.2e-3, 0.9e-3}, {256, 4.7e-3, 1.5e-3},
-                                         {512, 22e-3, 3.6e-3}, {1024, 0.15, 8.7e-3},  {2500, 2.2, 35e-3}};
-    ex->eigen.least = 100;
-    ex->eigen.opening = 0.2; /* the first matrix takes 0.15 to 0.4 s: cuSOLVER is loaded */
-    ex->eigen.ntime = (int)(sizeof h200 / sizeof *h200);
-    for (int i = 0; i < ex->eigen.ntime; i++) ex->eigen.time[i] = h200[i];
+    fill_eigen(&ex->eigen);
     static const kl_baselines baselines = {.trial = kl_cuda_trial, .kron_contest = kl_cuda_kron_contest};
     ex->baselines = &baselines;
     ex->peers = &kl_cuda_peers_table;

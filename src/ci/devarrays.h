@@ -1,4 +1,5 @@
-/* Tables of any kind in the memory of a device, which holds doubles for its host: several, given back together.
+/* Tables of any kind in the memory of a device, which holds doubles for its host: several, given back
+   together.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DEVARRAYS_H
 #define KL_DEVARRAYS_H

@@ -1,5 +1,5 @@
-/* H v in any space of determinants on a device, with elements that are made as they are needed: the tables that
-   its kernels read (dets.h), made once. rowsigma.c does the same on the host.
+/* H v in any space of determinants on a device, with elements that are made as they are needed: the tables
+   that its kernels read (dets.h), made once. rowsigma.c does the same on the host.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_DEVROWS_H
 #define KL_DEVROWS_H

@@ -57,8 +57,10 @@ struct kl_dets {
     const kl_dets *self;
 };
 
+/* As kl_pair of fcidump.h. */
 KL_DEV int kl_dets_pair(int p, int q) { return p > q ? p * (p + 1) / 2 + q : q * (q + 1) / 2 + p; }
 
+/* The number of the lowest bit that is set. */
 KL_DEV int kl_dets_low(uint64_t x)
 {
 #ifdef __CUDACC__
@@ -68,6 +70,7 @@ KL_DEV int kl_dets_low(uint64_t x)
 #endif
 }
 
+/* How many bits are set. */
 KL_DEV int kl_dets_count(uint64_t x)
 {
 #ifdef __CUDACC__
@@ -122,6 +125,7 @@ KL_DEV double kl_dets_repulsion_of(const kl_dets *d, int pair, uint64_t bits)
     return e;
 }
 
+/* A move's pair of orbitals, and its sign. */
 KL_DEV int kl_dets_pair_of(const kl_dets_move *m) { return m->pair < 0 ? ~m->pair : m->pair; }
 KL_DEV double kl_dets_sign_of(const kl_dets_move *m) { return m->pair < 0 ? -1.0 : 1.0; }
 

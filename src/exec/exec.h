@@ -171,8 +171,8 @@ typedef struct kl_vtable {
     /* with alloc_far: 1 where it gave p */
     int (*is_far)(kl_exec *ex, kl_dptr p);
     /* With alloc_far: copies between far memory and the device, in their order, during all that is asked for
-       later; how: KL_COPY_AFTER, KL_COPY_MORE, KL_COPY_BACK. Returns a ticket, good for KL_NTICKET more of them. join waits
-       until that copy is done: the host, or what the device is asked for from now on. */
+       later; how: KL_COPY_AFTER, KL_COPY_MORE, KL_COPY_BACK. Returns a ticket, good for KL_NTICKET more of
+       them. join waits until that copy is done: the host, or what the device is asked for from now on. */
     int (*copy_async)(kl_exec *ex, int64_t n, kl_dptr src, kl_dptr dst, int how);
     /* the same of many pieces as long as each other */
     int (*copy_pieces)(kl_exec *ex, const kl_copy_pieces *c, int how);

@@ -46,8 +46,8 @@ const kl_streamed_facts *kl_streamed_about(const kl_exec *ex);
    cross terms, which move more) or of a matrix of nnz non-zeros, on vectors of n numbers. */
 kl_streamed_facts kl_streamed_expect(const kl_exec *ex, double n, double nnz);
 
-/* Pieces of rows shorter than this are put side by side by the host, longer ones copied as they lie; to be said
-   before anything is prepared. */
+/* Pieces of rows shorter than this are put side by side by the host, longer ones copied as they lie; to be
+   said before anything is prepared. */
 void kl_streamed_pack_below(kl_exec *ex, int64_t bytes);
 
 double kl_streamed_bytes(const kl_streamed_facts *f); /* over the bus in one product */

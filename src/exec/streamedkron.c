@@ -329,8 +329,8 @@ static kl_status add_strip(kl_streamed *s, const streamed_kron *p, int i, int ti
     return s->cpu->vt.rows_add(s->cpu, &p->right[i].own, p->back[i % TURN], y, err);
 }
 
-/* While strip i is multiplied the next two are on their way, and the host packs of one of these and adds up of
-   the one before what it has to. All of y is there at the end. */
+/* While strip i is multiplied the next two are on their way, and the host packs of one of these and adds up
+   of the one before what it has to. All of y is there at the end. */
 static kl_status apply_right(kl_streamed *s, const streamed_kron *p, int what, kl_dptr x, kl_dptr y,
                              kl_err *err)
 {

@@ -22,7 +22,7 @@ typedef enum kl_timed {
     KL_TIMED_SWEEP,
     KL_TIMED_KRON, /* y = H x of exact diagonalization, Hubbard chain at half filling; size: its states */
     KL_TIMED_SIGMA, /* y = H x of full CI without a matrix, half filling; size: determinants */
-    KL_TIMED_ROWS, /* the same in rows, with elements that are made as they are needed, as of truncated spaces */
+    KL_TIMED_ROWS, /* the same by rows with elements as they are needed, as of truncated spaces */
     KL_TIMED_BRING, /* the matrix of KL_TIMED_SPMV brought there, as it is, and multiplied once */
     KL_NTIMED
 } kl_timed;
@@ -48,7 +48,8 @@ kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds,
 kl_status kl_optime_layout(kl_exec *ex, int longer, int quick, kl_layout_cost *out,
                            kl_err *err) KL_MUST_CHECK;
 
-/* Of KL_TIMED_SIGMA and KL_TIMED_ROWS: determinants that one is connected with, as kl_ci_connected counts them. */
+/* Of KL_TIMED_SIGMA and KL_TIMED_ROWS: determinants that one is connected with, as kl_ci_connected counts
+   them. */
 double kl_optime_connected(int64_t size);
 
 double kl_optime_bytes(const kl_optime *o); /* that memory must move at least; 0: work is counted by flop */

@@ -299,8 +299,8 @@ static void test_superblock(void **state)
 
 /* ---- exact diagonalization ---- */
 
-/* The host; the device twice; the device with vectors that are the host's and come by in pieces, of which rows
-   are packed by the host, or copied as they lie. */
+/* The host; the device twice; the device with vectors that are the host's and come by in pieces, of which
+   rows are packed by the host, or copied as they lie. */
 enum { STREAMED = 3 };
 static kl_status open_nth(int w, kl_exec **ex, kl_err *err)
 {

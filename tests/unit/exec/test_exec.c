@@ -54,6 +54,7 @@ static void test_open(void **state)
         offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal), offsetof(kl_vtable, kron_random),
         offsetof(kl_vtable, kron_diagonal), offsetof(kl_vtable, kron_dot),
         /* callers do these on the host */
+        offsetof(kl_vtable, roots),
         /* all its memory is near */
         offsetof(kl_vtable, alloc_far), offsetof(kl_vtable, is_far), offsetof(kl_vtable, copy_async),
         offsetof(kl_vtable, copy_pieces), offsetof(kl_vtable, join),
