@@ -129,8 +129,8 @@ do
     ok(status == 2, "tune into a folder that is not there", out)
     status, out = run "bench compare --quick --threads 2 --csv compare.csv --json compare.json"
     local rows = json(slurp(at "compare.json") or "")
-    ok(status == 0 and rows and #rows.rows == 12 and rows.rows[1].host > 0 and select(2,
-        (slurp(at "compare.csv") or ""):gsub("\n", "")) == 13, "bench compare", out)
+    ok(status == 0 and rows and #rows.rows == 13 and rows.rows[1].host > 0 and select(2,
+        (slurp(at "compare.csv") or ""):gsub("\n", "")) == 14, "bench compare", out)
     status, out = run "bench compare --from compare.csv --csv again.csv"
     ok(status == 0 and slurp(at "again.csv") == slurp(at "compare.csv"), "bench compare --from", out)
     local _, no_table
