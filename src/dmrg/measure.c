@@ -28,6 +28,7 @@ void kl_measure_destroy(kl_measure **pm)
     }
     kl_free(&m->iso);
     kl_free(&m->centre);
+    kl_free(&m->length);
     kl_free(&m->at);
     kl_free(&m->site);
     kl_canonical_destroy(&m->can);
@@ -35,11 +36,6 @@ void kl_measure_destroy(kl_measure **pm)
 }
 
 kl_canonical *kl_measure_state(const kl_measure *m) { return m->can; }
-
-int kl_measure_beyond(const kl_canonical *c, int p, int k)
-{
-    return kl_canonical_right(c, p + 1)->dim[c->layout[p + 1].pair[k]];
-}
 
 void kl_opshape_clear(kl_opshape *s)
 {
@@ -124,7 +120,7 @@ static kl_status open_site(kl_measure *m, int p, kl_err *err)
     }
     b.nx = lay->n;
     KL_TRY(kl_alloc(&m->site[p], (int64_t)a->enlarged->d * a->enlarged->d, KL_MEM_STATE, err));
-    KL_TRY(kl_exec_copy_in(ex, a->data, a->ndata, &m->iso[p], err));
+    KL_TRY(kl_exec_operators_in(ex, a->data, a->ndata, &m->iso[p], err));
     KL_TRY(kl_exec_copy_in(ex, m->can->bond[p + 1], lay->n, &bond, err));
     KL_TRY(ex->vt.alloc(ex, b.ny, &m->centre[p], err));
     b.base[KL_AT_LEFT] = m->iso[p];
@@ -132,6 +128,7 @@ static kl_status open_site(kl_measure *m, int p, kl_err *err)
     KL_TRY(kl_realloc(&host, b.ny, KL_MEM_WORK, err));
     KL_TRY(ex->vt.download(ex, host, m->centre[p], b.ny, err));
     add_density(m, p, host, m->site[p]);
+    kl_measure_put_by(m, p, b.ny);
 out:
     kl_batch_clear(&b);
     ex->vt.release(ex, &bond);
@@ -156,6 +153,7 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
     KL_TRY(kl_canonical_create(ex, s, which, &m->can, err));
     KL_TRY(kl_alloc(&m->iso, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->centre, n, KL_MEM_STATE, err));
+    KL_TRY(kl_alloc(&m->length, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->at, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->site, n, KL_MEM_STATE, err));
     for (int p = 0; p < n; p++) KL_TRY(open_site(m, p, err));
@@ -492,7 +490,7 @@ static kl_status close_pairs(const kl_measure *m, int p, const carried *in, cons
         kl_batch_close_group(&b, 0);
     }
     b.zero = 1;
-    KL_TRY(kl_batch_run(&b, m->ex, m->centre[p], dual, err));
+    KL_TRY(kl_measure_run(m, p, &b, dual, err));
     m->ex->vt.dots(m->ex, in->sh.len, in->n, in->data, in->sh.len, dual, value);
 out:
     kl_batch_clear(&b);

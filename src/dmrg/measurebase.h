@@ -11,8 +11,11 @@ struct kl_measure {
     kl_canonical *can;
     int filed; /* 1: operators that wait do so in files, */
     const char *scratch; /* in this folder: borrowed, or NULL */
-    kl_dptr *iso, *centre;  /* [nsite] on the executor: left isometries; the same times the bond beyond, */
-    int64_t **at;           /* [nsite][sectors of the isometry]: one matrix behind the other */
+    /* [nsite] on the executor, or on its host where it has little room: left isometries; the same times the
+       bond beyond, */
+    kl_dptr *iso, *centre;
+    int64_t *length; /* [nsite] of those, */
+    int64_t **at; /* [nsite][sectors of the isometry]: one matrix behind the other */
     /* [nsite]: density matrix of each site, dim x dim; between states of unlike charge 0 */
     double **site;
 };
@@ -22,6 +25,10 @@ int kl_measure_beyond(const kl_canonical *c, int p, int k);
 
 /* (*kept)[sector of the enlarged block of site p] = the one of its left isometry, -1: none. */
 kl_status kl_measure_kept(const kl_measure *m, int p, int **kept, kl_err *err) KL_MUST_CHECK;
+/* The centre tensor of site p is made, and has n numbers: it may wait on the host. */
+void kl_measure_put_by(kl_measure *m, int p, int64_t n);
+/* y of the list with the centre tensor of site p as x. */
+kl_status kl_measure_run(const kl_measure *m, int p, kl_batch *b, kl_dptr y, kl_err *err) KL_MUST_CHECK;
 /* The part of the dual of an operator at site p that one element of it makes in sector k of the isometry:
    coef times the centre tensor with itself, into `to`. */
 kl_rec kl_measure_trace(const kl_measure *m, int p, int k, const kl_elem *el, int64_t to, double coef);

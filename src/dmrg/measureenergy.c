@@ -6,6 +6,34 @@
 #include "dmrg/superblock.h"
 #include <string.h>
 
+int kl_measure_beyond(const kl_canonical *c, int p, int k)
+{
+    return kl_canonical_right(c, p + 1)->dim[c->layout[p + 1].pair[k]];
+}
+
+void kl_measure_put_by(kl_measure *m, int p, int64_t n)
+{
+    enum { ROOM = 16 }; /* tensors as long as this one that a device has room for */
+    kl_exec *const ex = m->ex;
+    m->length[p] = n;
+    if (ex->vt.room(ex) / ROOM < n * (int64_t)sizeof(double))
+        kl_exec_move_operators(ex, 1, n, &m->centre[p]);
+}
+
+kl_status kl_measure_run(const kl_measure *m, int p, kl_batch *b, kl_dptr y, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = m->ex;
+    kl_dptr near = {0};
+    if (!kl_exec_is_far(ex, m->centre[p])) return kl_batch_run(b, ex, m->centre[p], y, err);
+    KL_TRY(ex->vt.alloc(ex, m->length[p], &near, err));
+    ex->vt.join(ex, ex->vt.copy_async(ex, m->length[p], m->centre[p], near, KL_COPY_AFTER), 0);
+    KL_TRY(kl_batch_run(b, ex, near, y, err));
+out:
+    ex->vt.release(ex, &near);
+    return st;
+}
+
 typedef struct surround { /* of the two-site centre (p, p+1) */
     kl_enlarged *row, *col;
     kl_layout lay;
@@ -21,12 +49,29 @@ static void clear_surround(kl_exec *ex, surround *s)
     ex->vt.release(ex, &s->y);
 }
 
+/* On the host waits what the centre at site p asks for last, until the device has room for `doubles' numbers
+   or nothing is left: blocks from the right end, then isometries. */
+static void make_room(const kl_measure *m, kl_block **right, int p, int64_t doubles)
+{
+    kl_exec *const ex = m->ex;
+    const int64_t bytes = 9 * doubles; /* pools give it in steps of an eighth */
+    const int n = m->can->nsite;
+    if (!ex->vt.alloc_far) return;
+    for (int q = n - 1; q > p + 2 && ex->vt.room(ex) < bytes; q--)
+        if (right[q] && right[q]->ndata > 0) kl_exec_move_operators(ex, 1, right[q]->ndata, &right[q]->data);
+    for (int q = 0; q < n && ex->vt.room(ex) < bytes; q++) {
+        if (q != p) kl_exec_move_operators(ex, 1, m->can->left[q]->ndata, &m->iso[q]);
+        kl_exec_move_operators(ex, 1, m->length[q], &m->centre[q]);
+    }
+}
+
 /* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here
    can make, psi's or not. */
-static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr left, surround *s,
-                             kl_err *err)
+static kl_status make_centre(const kl_measure *m, kl_block **blocks, int p, surround *s, kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_exec *const ex = m->ex;
+    const kl_canonical *const c = m->can;
     const kl_isometry *const a = c->left[p], *const b = c->right[p + 1];
     const kl_layout *const bond = &c->layout[p + 1];
     kl_dptr middle = {0}, right = {0};
@@ -36,6 +81,8 @@ static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr 
     KL_TRY(
         kl_enlarged_create(c->model, kl_canonical_right(c, p + 2), c->type[p + 1], NULL, NULL, &s->col, err));
     KL_TRY(kl_layout_create(c->model, &s->row->basis, &s->col->basis, c->target, &s->lay, err));
+    /* both vectors, their lists' work, what comes in here, and the next block */
+    make_room(m, blocks, p, 4 * s->lay.n + bond->n + b->ndata + 2 * a->ndata);
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->psi, err));
     KL_TRY(ex->vt.alloc(ex, s->lay.n, &s->y, err));
     KL_TRY(kl_exec_copy_in(ex, c->bond[p + 1], bond->n, &middle, err));
@@ -81,7 +128,7 @@ static kl_status make_centre(kl_exec *ex, const kl_canonical *c, int p, kl_dptr 
         kl_batch_close_group(&q, (int64_t)rows * db);
     }
     q.zero = 1, q.nx = bond->n, q.ny = s->lay.n;
-    q.base[KL_AT_LEFT] = left, q.base[KL_AT_RIGHT] = right;
+    q.base[KL_AT_LEFT] = m->iso[p], q.base[KL_AT_RIGHT] = right;
     KL_TRY(kl_batch_run(&q, ex, middle, s->psi, err));
 out:
     kl_batch_clear(&q);
@@ -210,6 +257,7 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
     KL_TRY(kl_block_create_edge(ex, mpo, KL_RIGHT, c->target, &right[n], err));
     KL_TRY(kl_block_create_edge(ex, mpo, KL_LEFT, c->target, &left, err));
     for (int p = n - 1; p >= 2; p--) {
+        make_room(m, right, p - 1, 4 * c->right[p]->ndata);
         KL_TRY(kl_exec_copy_in(ex, c->right[p]->data, c->right[p]->ndata, &data, err));
         KL_TRY(next_block(ex, right[p + 1], c->right[p], p, data, &right[p], err));
         ex->vt.release(ex, &data);
@@ -218,7 +266,7 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
             KL_TRY(kl_block_file(right[p + 1], m->scratch, err));
     }
     for (int p = 0; p < (variance ? n - 1 : 1); p++) {
-        KL_TRY(make_centre(ex, c, p, m->iso[p], &s, err));
+        KL_TRY(make_centre(m, right, p, &s, err));
         KL_TRY(kl_block_unfile(right[p + 2], err));
         KL_TRY(kl_bigop_create(left, s.row, p, &row, err));
         KL_TRY(kl_bigop_create(right[p + 2], s.col, p + 1, &col, err));

@@ -257,7 +257,7 @@ kl_status kl_tensors_close(const kl_measure *m, int p, const kl_level *now, int 
         kl_batch_close_group(&b, 0);
     }
     b.zero = 1;
-    KL_TRY(kl_batch_run(&b, m->ex, m->centre[p], dual, err));
+    KL_TRY(kl_measure_run(m, p, &b, dual, err));
     m->ex->vt.dots(m->ex, in->len, in->n, kl_dptr_at(now->data, in->at), in->len, dual, value);
 out:
     kl_batch_clear(&b);

@@ -58,6 +58,15 @@ out:
     return st;
 }
 
+kl_status kl_exec_operators_in(kl_exec *ex, const double *host, int64_t n, kl_dptr *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_exec_alloc_operators(ex, n, out, err));
+    KL_TRY(ex->vt.upload(ex, *out, host, n, err));
+out:
+    return st;
+}
+
 kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
 {
     kl_err none;
@@ -75,11 +84,9 @@ int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p)
     kl_err none;
     if (!ex->vt.alloc_far || p->addr == 0 || kl_exec_is_far(ex, *p) == far) return 0;
     if ((far ? ex->vt.alloc_far : ex->vt.alloc)(ex, n, &to, &none) != KL_OK) return 0;
-    /* the host's side of far memory is an ordinary array, so that these are plain transfers */
-    const kl_status st = far ? ex->vt.download(ex, (double *)to.addr, *p, n, &none)
-                             : ex->vt.upload(ex, to, (const double *)p->addr, n, &none);
-    ex->vt.release(ex, st == KL_OK ? p : &to);
-    if (st != KL_OK) return 0;
+    /* the bus goes between them by itself; what upload takes goes through buffers */
+    ex->vt.join(ex, ex->vt.copy_async(ex, n, *p, to, KL_COPY_AFTER), 1);
+    ex->vt.release(ex, p);
     *p = to;
     return 1;
 }

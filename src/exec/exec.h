@@ -322,6 +322,9 @@ kl_status kl_exec_copy_in(kl_exec *ex, const double *host, int64_t n, kl_dptr *o
 /* Memory for operators, which can wait on the host where the device has little: the device's own while it
    leaves as much again, else far memory where there is such. */
 kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err) KL_MUST_CHECK;
+/* Such memory that holds n numbers of the host. */
+kl_status kl_exec_operators_in(kl_exec *ex, const double *host, int64_t n, kl_dptr *out,
+                               kl_err *err) KL_MUST_CHECK;
 /* Moves what kl_exec_alloc_operators gave: far 1: to the host, 0: to the device. Where that has no room, or
    there is no such memory, all stays where it is; 1: it moved. */
 int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p);
