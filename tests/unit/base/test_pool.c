@@ -103,9 +103,28 @@ static void test_full(void **state)
     expect_eq(d.taken, 0);
 }
 
+/* Of what waits below a user's limit no more goes back than a new block needs. */
+static void test_limit(void **state)
+{
+    const int64_t most = 8 * GIB;
+    device d = {.has = 80 * GIB};
+    kl_pool p = {.ctx = &d, .get = get, .give = give, .most = &most};
+    (void)state;
+    void *block[4];
+    for (int i = 0; i < 4; i++) block[i] = kl_pool_take(&p, GIB);
+    for (int i = 0; i < 4; i++) kl_pool_give(&p, block[i], GIB); /* all 4 GiB may wait */
+    void *const a = kl_pool_take(&p, 6 * GIB);
+    expect_true(a != NULL);
+    expect_eq(d.ngive, 2);
+    expect_eq(d.taken, 8 * GIB);
+    kl_pool_give(&p, a, 6 * GIB);
+    kl_pool_clear(&p);
+    expect_eq(d.taken, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_waiting), cmocka_unit_test(test_share),
-                                       cmocka_unit_test(test_full)};
+                                       cmocka_unit_test(test_full), cmocka_unit_test(test_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
