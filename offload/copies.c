@@ -128,7 +128,10 @@ int kl_offload_copy_pieces(kl_exec *ex, const kl_copy_pieces *p, int how)
                         .to_pitch = (size_t)p->dst_stride * each,
                         .width = (size_t)p->n * each,
                         .height = (size_t)p->npiece};
-    if (p->n > 0 && p->npiece > 0) c->copy_rows(&all, stream_of(c, how));
+    if (p->n > 0 && p->npiece > 0 && c->copy_rows(&all, stream_of(c, how)) != 0)
+        for (int64_t i = 0; i < p->npiece; i++) /* a stride may be longer than the driver allows */
+            c->copy(kl_dptr_at(p->dst, i * p->dst_stride).addr, kl_dptr_at(p->src, i * p->src_stride).addr,
+                    (size_t)p->n * each, stream_of(c, how));
     return end(c, stream_of(c, how), how);
 }
 

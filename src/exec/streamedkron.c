@@ -158,11 +158,14 @@ static void see(longest *l, const strip *r)
     if (own > l->back) l->back = own;
 }
 
-/* 1: on average its pieces are shorter than is worth a copy by the device. */
+/* 1: on average its pieces are shorter than is worth a copy by the device, or further apart than it allows */
 static int too_short(const kl_streamed *s, const kl_rows *own)
 {
     double npiece = 0;
-    for (int64_t i = 0; i < own->nrun; i++) npiece += (double)own->run[i].ntile;
+    for (int64_t i = 0; i < own->nrun; i++) {
+        if (own->run[i].stride > INT32_MAX / (int64_t)sizeof(double)) return 1;
+        npiece += (double)own->run[i].ntile;
+    }
     return (double)own->n * (double)sizeof(double) < npiece * (double)s->pack_below;
 }
 
