@@ -142,7 +142,7 @@ static const turn_case turns[] = {
     {"heisenberg", "S=1/2", "chain:10", "h=normal(0,1)", NULL, 1, 6, 0, 0, 0, 0},
     {"heisenberg", "S=1/2", "chain:10", "h=normal(0,1)", NULL, 1, 6, 1, 0, 0, 0},
     {"heisenberg", "S=1/2", "ring:10", NULL, "Sz=3", 1, 3, 1, 1e-3, 0, 0},
-    {"heisenberg", "S=1/2", "ring:10", NULL, "Sz=-4", 3, 3, 0, 0, 0, 0}, /* sectors are missing on both sides */
+    {"heisenberg", "S=1/2", "ring:10", NULL, "Sz=-4", 3, 3, 0, 0, 0, 0}, /* sectors missing on both sides */
     {"heisenberg", "S=1/2", "chain:9", NULL, "Sz=1/2", 4, 12, 0, 1e-4, 0, 0},
     {"heisenberg", "S=1/2", "chain:10", NULL, NULL, 1, 64, 0, 0, 1e-4, 0},
     {"heisenberg", "S=1/2", "chain:10", NULL, NULL, 1, 64, 1, 0, 1e-6, 0},
