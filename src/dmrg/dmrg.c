@@ -493,8 +493,8 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
         r->plan.whole || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
         return KL_OK;
     const kl_outlook now = kl_schedule_outlook(&r->plan, res);
-    kl_valley_here here = {
-        .state = state, .energy = res->row[res->nrow - 1].energy[0], .bar = now.bar};
+    kl_valley_here here = {.state = state, .energy = res->row[res->nrow - 1].energy[0], .bar = now.bar};
+    here.mixed = r->lopsided || now.mixed > 0;
     for (int k = 0; k < res->nrow; k++) here.flop += res->row[k].flop;
     kl_engine_opts same = options_of(r->e);
     same.nstate = 1;

@@ -4,13 +4,15 @@
 #include "base/mem.h"
 #include "dmrg/canonical.h"
 #include "dmrg/ownunit.h"
+#include "dmrg/stringtrials.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum {
     KEPT = 16, /* states kept in trials */
     MOST_PARTS = 3,
-    MOST_APPLY = 2 /* products with H a bond */
+    MOST_APPLY = 2, /* products with H a bond */
+    MOVING = 4 /* trials with moves that H forbids */
 };
 #define WEAKER 0.5
 #define NOISE 1e-4
@@ -26,6 +28,9 @@ enum {
 #define CLOSE 0.3
 /* of the run's work: once trials have taken that, there are no more */
 #define MORE 0.01
+/* as long go trials with moves; and flops that are worth it anyhow */
+#define MOVING_WORK 0.3
+#define LEAST_WORK 1e9
 
 /* ---- 1. parts ---- */
 
@@ -103,22 +108,21 @@ out:
     return st;
 }
 
-/* A state of the weakened H, then of H; none where it ends more than CLOSE above `here`. *flop: what it
-   took. */
-static kl_status follow(const kl_terms *t, int line, kl_exec *ex, const kl_engine_opts *o,
-                        const kl_valley_here *here, kl_valley *out, double *flop, kl_err *err)
+kl_status kl_valleys_follow(const kl_terms *t, int n, kl_terms *const *changed, kl_exec *ex,
+                            const kl_engine_opts *o, const kl_valley_here *here, kl_valley *out, double *flop,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_terms weak = {0};
     kl_engine *e = NULL;
-    KL_TRY(weaken(t, line, &weak, err));
-    KL_TRY(kl_engine_create(&weak, ex, o, &e, err));
-    KL_TRY(kl_engine_start(e, KEPT, 0, NULL, err));
-    for (int direction = 1; direction >= -1; direction -= 2)
-        KL_TRY(go(e, direction, NOISE, direction > 0, &out->energy, err));
-    KL_TRY(kl_engine_state(e, &out->energy, &out->state, err));
-    *flop += e->flop;
-    kl_engine_destroy(&e);
+    for (int k = 0; k < n; k++) {
+        KL_TRY(kl_engine_create(changed[k], ex, o, &e, err));
+        KL_TRY(k == 0 ? kl_engine_start(e, KEPT, 0, NULL, err) : kl_engine_resume_take(e, &out->state, err));
+        for (int direction = 1; direction >= -1; direction -= 2)
+            KL_TRY(go(e, direction, NOISE, k == 0 && direction > 0, &out->energy, err));
+        KL_TRY(kl_engine_state(e, &out->energy, &out->state, err));
+        *flop += e->flop;
+        kl_engine_destroy(&e);
+    }
     KL_TRY(kl_engine_create(t, ex, o, &e, err));
     KL_TRY(kl_engine_resume_take(e, &out->state, err));
     KL_TRY(go(e, 1, 0, 0, &out->energy, err));
@@ -130,7 +134,6 @@ static kl_status follow(const kl_terms *t, int line, kl_exec *ex, const kl_engin
     *flop += e->flop;
 out:
     kl_engine_destroy(&e);
-    kl_terms_clear_own(&weak);
     if (st != KL_OK) kl_state_destroy(&out->state);
     return st;
 }
@@ -156,32 +159,74 @@ out:
     return st;
 }
 
-/* The lowest state that trials end in, of those that lie lower than `here`, or close and are not the same. */
-static kl_status find_other(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e,
-                            const kl_valley_here *here, kl_valley *out, kl_err *err)
+typedef struct search {
+    const kl_terms *t;
+    kl_exec *ex;
+    const kl_valley_here *here;
+    kl_valley *best; /* the lowest state that trials ended in, lower than `here`, or close and not the same */
+    double flop;
+} search;
+
+/* One trial. */
+static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engine_opts *e, kl_err *err)
 {
     kl_status st = KL_OK;
-    part list[MOST_PARTS];
     kl_valley next = {0};
-    const double unit = kl_terms_units(t).gap;
-    double flop = 0, overlap;
-    const int n = t->nsite > 2 ? find_parts(t, list) : 0;
-    for (int k = 0; k < n && flop <= MORE * here->flop; k++) {
-        KL_TRY(follow(t, list[k].line, ex, e, here, &next, &flop, err));
-        int other = next.state && next.energy < here->energy - LOWER * unit;
-        if (next.state && !other) {
-            KL_TRY(overlap_of(ex, here->state, next.state, &overlap, err));
-            other = overlap * overlap < exp(-fmax(DIFFERS * t->nsite, DIFFERS_LEAST));
-        }
-        if (other && (!out->state || next.energy < out->energy)) {
-            kl_state_destroy(&out->state);
-            *out = next;
-            next = (kl_valley){0};
-        }
-        kl_state_destroy(&next.state);
+    double overlap;
+    KL_TRY(kl_valleys_follow(s->t, n, changed, s->ex, e, s->here, &next, &s->flop, err));
+    int other = next.state && next.energy < s->here->energy - LOWER * kl_terms_units(s->t).gap;
+    if (next.state && !other) {
+        KL_TRY(overlap_of(s->ex, s->here->state, next.state, &overlap, err));
+        other = overlap * overlap < exp(-fmax(DIFFERS * s->t->nsite, DIFFERS_LEAST));
+    }
+    /* both of a pair may be mixed in it, one of which is the state found */
+    if (next.state && !other) KL_TRY(kl_stringtrials_differ(s->t, s->here->state, next.state, &other, err));
+    if (other && (!s->best->state || next.energy < s->best->energy)) {
+        kl_state_destroy(&s->best->state);
+        *s->best = next;
+        next = (kl_valley){0};
     }
 out:
     kl_state_destroy(&next.state);
+    return st;
+}
+
+/* Moves that H forbids, where charges allow them: with fewer and fewer of these the state comes to the best
+   place that it finds. */
+static kl_status look_further(search *s, const kl_engine_opts *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_terms *moving[KL_STRINGSTAGES] = {NULL};
+    kl_engine_opts opts = *e;
+    int strings;
+    KL_TRY(kl_stringtrials_count(s->t, &strings, err));
+    for (int k = 0; k < MOVING && strings > 0 && s->flop <= fmax(MOVING_WORK * s->here->flop, LEAST_WORK);
+         k++) {
+        KL_TRY(kl_stringtrials_stages(s->t, k % 2 == 0 ? 0.5 : 0.2, moving, err));
+        opts.seed = e->seed + (uint64_t)k + 1;
+        KL_TRY(look(s, KL_STRINGSTAGES, moving, &opts, err));
+        for (int i = 0; i < KL_STRINGSTAGES; i++) kl_terms_destroy(&moving[i]);
+    }
+out:
+    for (int i = 0; i < KL_STRINGSTAGES; i++) kl_terms_destroy(&moving[i]);
+    return st;
+}
+
+/* Trials with one part weakened, or where H forbids moves that charges allow with these moves. */
+static kl_status find_other(search *s, const kl_engine_opts *e, kl_err *err)
+{
+    kl_status st = KL_OK;
+    part list[MOST_PARTS];
+    kl_terms weak = {0}, *const changed = &weak;
+    const int n = s->t->nsite > 2 ? find_parts(s->t, list) : 0;
+    for (int k = 0; k < n && s->flop <= MORE * s->here->flop; k++) {
+        KL_TRY(weaken(s->t, list[k].line, &weak, err));
+        KL_TRY(look(s, 1, &changed, e, err));
+        kl_terms_clear_own(&weak);
+    }
+    if (s->t->nsite > 2) KL_TRY(look_further(s, e, err));
+out:
+    kl_terms_clear_own(&weak);
     return st;
 }
 
@@ -204,31 +249,45 @@ static kl_status run_from(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o,
     return st == KL_OK ? kl_dmrg_run_scaled(t, ex, &opts, &quiet, end, res, err) : st;
 }
 
-kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
-                             const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
-                             double *rival, kl_err *err)
+/* Whether the state that trials ended in is a rival by a run of its own; it stays in `lower` where it lies
+   below. */
+static kl_status run_there(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
+                           const kl_valley_here *here, kl_valley *lower, double *rival, kl_err *err)
 {
     kl_status st = KL_OK;
-    const double unit = kl_terms_units(t).gap;
     kl_dmrg_result res = {.nstate = 0};
     kl_state *end = NULL;
     double overlap;
-    *lower = (kl_valley){0};
-    *rival = 0;
-    KL_TRY(find_other(t, ex, e, here, lower, err));
-    if (!lower->state || lower->energy < here->energy - LOWER * unit) goto out;
     KL_TRY(run_from(t, ex, o, mon, lower->state, &end, &res, err));
     const double above = res.energy[0] - here->energy, known = here->bar + res.error_estimate;
     const int found = res.stop != KL_STOP_INTERRUPTED;
     if (found && fabs(above) <= known) {
         /* it may have come to the same state in the end */
         KL_TRY(overlap_of(ex, here->state, end, &overlap, err));
-        if (overlap * overlap < SAME) *rival = known;
+        int other = overlap * overlap < SAME;
+        if (!other) KL_TRY(kl_stringtrials_differ(t, here->state, end, &other, err));
+        if (other) *rival = known;
     }
     if (!(found && above < -known)) kl_state_destroy(&lower->state);
 out:
     kl_dmrg_result_clear(&res);
     kl_state_destroy(&end);
+    return st;
+}
+
+kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
+                             const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
+                             double *rival, kl_err *err)
+{
+    kl_status st = KL_OK;
+    search s = {.t = t, .ex = ex, .here = here, .best = lower};
+    *lower = (kl_valley){0};
+    *rival = 0;
+    KL_TRY(find_other(&s, e, err));
+    if (lower->state && lower->energy >= here->energy - LOWER * kl_terms_units(t).gap)
+        KL_TRY(run_there(t, ex, o, mon, here, lower, rival, err));
+    if (!lower->state) KL_TRY(kl_stringtrials_compare(t, ex, e, o, mon, here, lower, rival, err));
+out:
     if (st != KL_OK) kl_state_destroy(&lower->state);
     return st;
 }

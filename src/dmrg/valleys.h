@@ -17,14 +17,22 @@ typedef struct kl_valley_here { /* what a run has found */
     const kl_state *state;
     double energy, bar;
     double flop; /* that the run took */
+    int mixed; /* 1: it is known that other states are not told apart from it */
 } kl_valley_here;
+
+/* A trial: two half-sweeps of each of n changed Hs, one going on from the other, then of t; *out stays
+   without a state where it ends far above `here`. *flop grows by what it took. */
+kl_status kl_valleys_follow(const kl_terms *t, int n, kl_terms *const *changed, kl_exec *ex,
+                            const kl_engine_opts *e, const kl_valley_here *here, kl_valley *out, double *flop,
+                            kl_err *err) KL_MUST_CHECK;
 
 /* 1: a run by these options looks for one: of one state, begun by itself, by the automatic schedule. */
 int kl_valleys_wanted(const kl_dmrg_opts *o);
 
 /* H has as many parts as lines of the model have given terms. Where there are two or three, the one of the
    largest coupling is weakened in a cheap trial: a sweep with noise, then one of the whole H; so are the
-   others where the run was so long that this is next to nothing.
+   others where the run was so long that this is next to nothing. Where there are strings that no charge tells
+   (stringtrials.h), trials with moves that H forbids follow.
    *lower: a state below the one that a run by `o` has found; its state NULL: there is none. *rival above 0:
    another state that lies within this of it, by a run of its own, and is not told apart; 0: there is none.
    Such a run begins with a trial's state that ends close and differs from the one found by its overlap.
