@@ -7,6 +7,7 @@
 #include "bench/bench_run.h"
 #include "base/base.h"
 #include "base/mem.h"
+#include "base/prof.h"
 #include "bench/process.h"
 
 #include <errno.h>
@@ -84,6 +85,25 @@ out:
 
 /* ---- one run ---- */
 
+/* Whether a part of a run is told a second time, inside another one. */
+static int is_inside(const char *part)
+{
+    for (int i = 0; i < KL_NPROF; i++)
+        if (strcmp(part, kl_prof_name[i]) == 0) return 1;
+    return 0;
+}
+
+static void print_inside(const told *t)
+{
+    int n = 0;
+    for (int i = 0; i < t->npart; i++) {
+        if (!is_inside(t->part[i]) || t->spent[i] < 0.005 * t->seconds) continue;
+        printf("%s %s %.2f s (%.0f %%)", n++ > 0 ? "," : "inside  ", t->part[i], t->spent[i],
+               100 * t->spent[i] / t->seconds);
+    }
+    if (n > 0) printf("\n");
+}
+
 static void print_run(const char *who, double exact, const told *t)
 {
     double known = 0, solver = 0, product = 0;
@@ -95,6 +115,7 @@ static void print_run(const char *who, double exact, const told *t)
     for (int i = 0; i < t->npart; i++) {
         const int inside = strstr(t->part[i], "products with H") != NULL; /* of the eigensolver's */
         const int other = strcmp(t->part[i], "other") == 0;
+        if (is_inside(t->part[i])) continue;
         if (inside) product = t->spent[i];
         else if (!other) known += t->spent[i];
         if (strcmp(t->part[i], "eigensolver") == 0) solver = t->spent[i];
@@ -104,6 +125,7 @@ static void print_run(const char *who, double exact, const told *t)
     printf(" H x %.2f s (%.0f %%), rest of the eigensolver %.2f s (%.0f %%), none of these %.2f s\n", product,
            100 * product / t->seconds, solver - product, 100 * (solver - product) / t->seconds,
            t->seconds - known);
+    print_inside(t);
     if (exact == 0) return;
     if (t->reached >= 0)
         printf("%-8s accuracy after %.2f s, about %.2f s of cpu\n", "", t->reached,

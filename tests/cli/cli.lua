@@ -153,6 +153,8 @@ do
     status, out = run(small .. " --accuracy 1e-8 --threads 1 --beside $K --rounds 2")
     local runs = select(2, out:gsub("TFLOP/s\n", ""))
     local ratio = tonumber(out:match "median of 2: run ([%d.]+)")
+    local rest = tonumber(out:match "none of these (%-?[%d.]+) s")
+    ok(rest and rest >= 0, "bench run tells a part once, and what lies inside apart", out)
     ok(status == 0 and runs == 4 and out:find "truncation [%d.]+ s" and ratio and ratio > 0
         and out:find "PASS", "bench run compared with itself", out)
     status, _, said = run(small .. " --exact -7")
