@@ -178,6 +178,11 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
                 "state        within about %.0e of the exact one: what is measured on it is good to twice "
                 "that times the operator's norm at worst\n",
                 d->distance);
+    if (d->strings > 1)
+        fprintf(to,
+                "sectors      H keeps %d%s products of signs or flips of sites that no charge tells: a state "
+                "of other values may lie lower than what trials met\n",
+                d->strings, d->strings == KL_MOST_STRINGS ? " or more" : "");
     if (d->nstate == 1) {
         print_next(to, d, "states       1");
         return;

@@ -166,6 +166,8 @@ typedef enum kl_dmrg_stop {
     KL_STOP_DISCARD
 } kl_dmrg_stop;
 
+enum { KL_MOST_STRINGS = 64 }; /* that are counted */
+
 typedef struct kl_dmrg_result {
     int nstate;
     /* lowest of the last sweep, near its middle bond; the constant of the terms included */
@@ -183,6 +185,9 @@ typedef struct kl_dmrg_result {
     /* of the state returned from the exact one, roughly: values measured on it are good to twice that times
        the operator's norm at worst; 1: it may be a mixture; 0: not known */
     double distance;
+    /* products of signs and flips of sites that H keeps and no charge tells: 2^strings sectors, of which
+       trials have looked into some; 0, too: not known */
+    int strings;
     kl_dmrg_wait wait; /* what kept the accuracy from being reached */
     double energy_extrapolated;
     double discarded; /* of the last sweep */

@@ -4,6 +4,7 @@
    that nothing is rounded, and 1 for usual couplings.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/ownunit.h"
+#include "dmrg/stringtrials.h"
 #include "base/mem.h"
 
 #include <math.h>
@@ -149,6 +150,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
                          i);
     if (st == KL_EINPUT) kl_dmrg_result_clear(res);
 out:
+    if (st == KL_OK && kl_stringtrials_count(terms, &res->strings, NULL) != KL_OK) res->strings = 0;
     kl_terms_clear_own(&own);
     kl_free(&done);
     kl_free(&opts.sweep);

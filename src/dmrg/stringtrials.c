@@ -6,10 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-    MOST_STRINGS = 64,
-    LEVELS = 3
-};
+enum { LEVELS = 3 };
 #define HIGHER 1.0 /* of the unit: what the value found is put higher by, and the other lower */
 #define HAS 0.9    /* size of a value that a state has */
 #define FEWER 0.2
@@ -177,7 +174,7 @@ kl_status kl_stringtrials_count(const kl_terms *t, int *count, kl_err *err)
     kl_status st = KL_OK;
     kl_signstrings list = {0};
     *count = 0;
-    KL_TRY(kl_signstrings_find(t, 0, MOST_STRINGS, &list, err));
+    KL_TRY(kl_signstrings_find(t, 0, KL_MOST_STRINGS, &list, err));
     *count = list.n;
 out:
     kl_signstrings_clear(&list);
@@ -192,7 +189,7 @@ kl_status kl_stringtrials_differ(const kl_terms *t, const kl_state *a, const kl_
     double x, y;
     *yes = 0;
     if (a->centre != 0 || b->centre != 0 || t->nsite < 3) return KL_OK;
-    KL_TRY(kl_signstrings_find(t, 0, MOST_STRINGS, &list, err));
+    KL_TRY(kl_signstrings_find(t, 0, KL_MOST_STRINGS, &list, err));
     for (int k = 0; k < list.n && !*yes; k++) {
         KL_TRY(kl_signstrings_value(&list, k, a, &x, err));
         KL_TRY(kl_signstrings_value(&list, k, b, &y, err));
@@ -279,7 +276,7 @@ kl_status kl_stringtrials_moving(const kl_terms *t, double coef, kl_terms **out,
     KL_TRY(copy_terms(t, &to, err));
     KL_TRY(kl_alloc(&joined, (int64_t)n * n, KL_MEM_WORK, err));
     memset(joined, 0, (size_t)n * (size_t)n);
-    KL_TRY(kl_signstrings_find(t, 0, MOST_STRINGS, &list, err));
+    KL_TRY(kl_signstrings_find(t, 0, KL_MOST_STRINGS, &list, err));
     for (int p = 0; p < n; p++) joined[p * n + p] = 1;
     for (int64_t i = 0; i < t->nterm; i++)
         for (int k = 1; k < t->term[i].nop; k++)
@@ -418,7 +415,7 @@ kl_status kl_stringtrials_compare(const kl_terms *t, kl_exec *ex, const kl_engin
     double value;
     *lower = (kl_valley){0};
     if (here->state->centre != 0 || t->nsite < 3) return KL_OK;
-    KL_TRY(kl_signstrings_find(t, 0, MOST_STRINGS, &list, err));
+    KL_TRY(kl_signstrings_find(t, 0, KL_MOST_STRINGS, &list, err));
     const double most = here->mixed ? LEAST_WORK : fmax(MOST_WORK * here->flop, LEAST_WORK);
     for (int k = 0; k < list.n && !lower->state && a.flop <= most; k++) {
         KL_TRY(kl_signstrings_value(&list, k, here->state, &value, err));

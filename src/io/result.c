@@ -211,6 +211,36 @@ static void put_places(kl_h5_out *w, const kl_result *r)
     kl_h5_end_group(group);
 }
 
+static void put_dmrg(kl_h5_out *w, int nsite, const kl_dmrg_result *d)
+{
+    const hid_t group = kl_h5_put_group(w, w->file, "result");
+    kl_h5_put_int(w, group, "nstate", d->nstate);
+    kl_h5_put_int(w, group, "stop", d->stop);
+    kl_h5_put_int(w, group, "direction", d->direction);
+    kl_h5_put_real(w, group, "error_estimate", d->error_estimate);
+    kl_h5_put_real(w, group, "energy_extrapolated", d->energy_extrapolated);
+    kl_h5_put_real(w, group, "gap", d->gap);
+    kl_h5_put_real(w, group, "unresolved", d->unresolved);
+    kl_h5_put_real(w, group, "distance", d->distance);
+    kl_h5_put_int(w, group, "wait", d->wait);
+    kl_h5_put_int(w, group, "strings", d->strings);
+    kl_h5_put_real(w, group, "discarded", d->discarded);
+    kl_h5_put_int(w, group, "products", d->napply);
+    kl_h5_put_real(w, group, "flop", d->flop);
+    kl_h5_put_real(w, group, "seconds", d->seconds);
+    kl_h5_put_int(w, group, "dim_max", d->dim_max);
+    kl_h5_put_int(w, group, "sector_max", d->sector_max);
+    kl_h5_put_int(w, group, "matrix_max", d->matrix_max);
+    kl_h5_put_real(w, group, "sector_mean", d->sector_mean);
+    kl_h5_put_reals(w, group, "energy", d->nstate, d->energy, NULL);
+    kl_h5_put_reals(w, group, "energy_kept", d->nstate, d->energy_kept, "<H> of the states in this file");
+    kl_h5_put_reals(w, group, "seconds_part", KL_NPART, d->seconds_part, NULL);
+    if (d->entropy != NULL)
+        kl_h5_put_reals(w, group, "entropy", nsite - 1, d->entropy,
+                        "von Neumann entropy of the lowest state, by cut");
+    kl_h5_end_group(group);
+}
+
 static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state, const kl_result_run *run,
                          kl_err *err)
 {
@@ -271,33 +301,8 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     kl_h5_end_group(group);
     put_places(w, r);
 
-    const kl_dmrg_result *d = &r->dmrg;
-    group = kl_h5_put_group(w, w->file, "result");
-    kl_h5_put_int(w, group, "nstate", d->nstate);
-    kl_h5_put_int(w, group, "stop", d->stop);
-    kl_h5_put_int(w, group, "direction", d->direction);
-    kl_h5_put_real(w, group, "error_estimate", d->error_estimate);
-    kl_h5_put_real(w, group, "energy_extrapolated", d->energy_extrapolated);
-    kl_h5_put_real(w, group, "gap", d->gap);
-    kl_h5_put_real(w, group, "unresolved", d->unresolved);
-    kl_h5_put_real(w, group, "distance", d->distance);
-    kl_h5_put_int(w, group, "wait", d->wait);
-    kl_h5_put_real(w, group, "discarded", d->discarded);
-    kl_h5_put_int(w, group, "products", d->napply);
-    kl_h5_put_real(w, group, "flop", d->flop);
-    kl_h5_put_real(w, group, "seconds", d->seconds);
-    kl_h5_put_int(w, group, "dim_max", d->dim_max);
-    kl_h5_put_int(w, group, "sector_max", d->sector_max);
-    kl_h5_put_int(w, group, "matrix_max", d->matrix_max);
-    kl_h5_put_real(w, group, "sector_mean", d->sector_mean);
-    kl_h5_put_reals(w, group, "energy", d->nstate, d->energy, NULL);
-    kl_h5_put_reals(w, group, "energy_kept", d->nstate, d->energy_kept, "<H> of the states in this file");
-    kl_h5_put_reals(w, group, "seconds_part", KL_NPART, d->seconds_part, NULL);
-    if (d->entropy != NULL)
-        kl_h5_put_reals(w, group, "entropy", r->nsite - 1, d->entropy,
-                        "von Neumann entropy of the lowest state, by cut");
-    kl_h5_end_group(group);
-    if (d->nstate > 0) KL_TRY(kl_sweepfile_put(w, d, err));
+    put_dmrg(w, r->nsite, &r->dmrg);
+    if (r->dmrg.nstate > 0) KL_TRY(kl_sweepfile_put(w, &r->dmrg, err));
 
     group = kl_h5_put_group(w, w->file, "measurements");
     for (int i = 0; i < r->nmeasured; i++) {
@@ -372,6 +377,8 @@ static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_e
         KL_TRY(kl_h5_get_small(in, group, "wait", 0, KL_WAIT_GUARD, &wait, err));
         d->wait = (kl_dmrg_wait)wait;
     }
+    if (H5Aexists(group, "strings") > 0)
+        KL_TRY(kl_h5_get_small(in, group, "strings", 0, KL_MOST_STRINGS, &d->strings, err));
     KL_TRY(kl_h5_get_real(in, group, "discarded", &d->discarded, err));
     KL_TRY(kl_h5_get_int(in, group, "products", 0, INT64_MAX, &d->napply, err));
     KL_TRY(kl_h5_get_real(in, group, "flop", &d->flop, err));

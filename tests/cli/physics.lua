@@ -33,6 +33,23 @@ do
     ok(#lattice.sites == 18 and nn == 32 and lattice.sites[2].class == "B", "its sites, bonds and classes",
         nn)
 end
+-- Places of electrons that never move are conserved, and no charge tells them.
+do
+    kit.spill(kit.at "places.lua", [[
+-- H = -t sum (c+_i c_j + h.c.) + U sum nc_i nf_i
+site(fermion{"c", "f"})
+conserve { Nc = n_c, Nf = n_f }
+parameters { t = 1, U = 4 }
+bond("nn", -t * (cdag_c(i)*c_c(j) + hc))
+onsite(U * n_c(i)*n_f(i))
+]])
+    local _, text = run "dmrg ./places.lua --sites 6 --charge Nc=3 --charge Nf=3 -o places.h5"
+    local found = document "show places.h5"
+    ok(text:find "\nsectors +H keeps 5 products of signs" and found.hidden_strings == 5,
+        "strings that no charge tells", text)
+    local chain = document "dmrg heisenberg --sites 6 --charge Sz=0 --output none"
+    ok(chain.hidden_strings == 0, "a chain with Sz has none", chain.hidden_strings)
+end
 -- Majumdar and Ghosh: two states at -3/8 J a site.
 do
     local dimers = "dmrg j1j2 --lattice ring:8 -p J2=0.5 --output none --charge "
@@ -462,8 +479,8 @@ end
 do
     local chain = "dmrg heisenberg --sites 30 -p J=-1 -p Delta=3 --charge Sz=0 --output trap.h5 --start "
     local energy = -29 * 3 / 4 + math.sqrt(8) / 2
-    run((chain:gsub("trap.h5", "walls.h5")) .. "'product:up*14,dn*15,up*1' --schedule 1")
-    for _, start in ipairs { "'product:up*14,dn*15,up*1'", "walls.h5", "product:up*15,dn*15" } do
+    run((chain:gsub("trap.h5", "walls.h5")) .. "'product:up*13,dn*15,up*2' --schedule 1")
+    for _, start in ipairs { "'product:up*13,dn*15,up*2'", "walls.h5", "product:up*15,dn*15" } do
         local _, out, err = run(chain .. start .. " --json")
         local doc = json(out) or {}
         ok(near(doc.energy, energy, 1e-6) and near(doc.energy, energy, (doc.error_estimate or 0) + 1e-11)

@@ -206,7 +206,8 @@ for k, case in ipairs(levels_by_spin) do
     if k > 3 and os.getenv "KL_TEST_ROUNDS" then break end -- long under tools that watch every access
     local told, why = result(("dmrg %s -o none"):format(case[1]))
     local off = told and math.abs(told.energy - case[2])
-    ok(off and told.converged and off <= told.error_estimate + 1e-12 and told.error_estimate < 1e-8,
+    ok(off and told.converged and off <= told.error_estimate + 1e-12
+        and told.error_estimate <= 1e-9 * math.abs(case[2]),
         "the level of " .. case[1], off, told and told.error_estimate, why)
 end
 

@@ -97,6 +97,7 @@ static void test_places(void **state)
             core_run r = core_auto(1e-9, core_charge(j.model, list[i].charge), 1, KL_STRATEGY_AUTO);
             r.opts.seed = seed;
             core_go(&j, &r);
+            expect_eq(r.res.strings, 11);
             right += fabs(r.res.energy[0] - list[i].energy) <= r.res.error_estimate + 1e-11 &&
                      r.res.error_estimate < 1e-7 && r.res.unresolved > 0 && r.res.distance == 1;
             core_drop(&r);
