@@ -34,17 +34,6 @@ static int by_weight(const void *pa, const void *pb)
 
 int kl_dominant_sure(int tried, int kept) { return kept + SURE + (int)(SURE_MORE * kept) <= tried; }
 
-static kl_status one(kl_batch *b, int64_t ny, kl_rec r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    KL_TRY(kl_batch_open_group(b, r.c, ny, err));
-    KL_TRY(kl_batch_reserve(b, 1, err));
-    *kl_batch_push(b) = r;
-    kl_batch_close_group(b, 0);
-out:
-    return st;
-}
-
 static kl_rec copied(int m, int n, int64_t a, int lda, int64_t c)
 {
     return (kl_rec){.kind = KL_REC_ADD,
@@ -72,7 +61,8 @@ static kl_status take_diagonals(kl_dominant *d, int64_t nx, kl_dptr rho, int64_t
     KL_TRY(d->ex->vt.alloc(d->ex, n, &diagonal, err));
     for (int i = 0; i < d->npart; at += d->part[i++].n)
         if (d->part[i].n > 0)
-            KL_TRY(one(&b, d->part[i].n, copied(1, d->part[i].n, d->part[i].at, d->part[i].n + 1, at), err));
+            KL_TRY(kl_batch_push_alone(&b, d->part[i].n,
+                                       copied(1, d->part[i].n, d->part[i].at, d->part[i].n + 1, at), err));
     b.nx = nx;
     b.ny = n;
     KL_TRY(kl_batch_run(&b, d->ex, rho, diagonal, err));
@@ -129,8 +119,9 @@ static kl_status begin(kl_dominant *d, int64_t nx, kl_dptr rho, int64_t n, const
         const kl_dominant_part *const p = &d->part[e[i].part];
         int *const k = &have[e[i].part];
         if (*k == p->tried) continue;
-        KL_TRY(one(&b, p->n,
-                   copied(p->n, 1, p->at + (int64_t)e[i].nth * p->n, p->n, p->q + (int64_t)*k * p->n), err));
+        KL_TRY(kl_batch_push_alone(
+            &b, p->n, copied(p->n, 1, p->at + (int64_t)e[i].nth * p->n, p->n, p->q + (int64_t)*k * p->n),
+            err));
         ++*k;
     }
     b.nx = nx;
@@ -158,23 +149,23 @@ static kl_status gram(const kl_dominant *d, kl_dptr with, double shift, kl_dptr 
         const kl_dominant_part *const p = &d->part[i];
         const int n = p->tried;
         if (n == 0) continue;
-        KL_TRY(one(&b, (int64_t)n * n,
-                   (kl_rec){.kind = KL_REC_GEMM,
-                            .ta = 1,
-                            .at_a = KL_AT_X,
-                            .at_b = KL_AT_LEFT,
-                            .at_c = KL_AT_Y,
-                            .m = n,
-                            .n = n,
-                            .k = p->n,
-                            .lda = p->n,
-                            .ldb = p->n,
-                            .ldc = n,
-                            .a = p->q,
-                            .b = p->q,
-                            .c = p->b,
-                            .alpha = 1},
-                   err));
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)n * n,
+                                   (kl_rec){.kind = KL_REC_GEMM,
+                                            .ta = 1,
+                                            .at_a = KL_AT_X,
+                                            .at_b = KL_AT_LEFT,
+                                            .at_c = KL_AT_Y,
+                                            .m = n,
+                                            .n = n,
+                                            .k = p->n,
+                                            .lda = p->n,
+                                            .ldb = p->n,
+                                            .ldc = n,
+                                            .a = p->q,
+                                            .b = p->q,
+                                            .c = p->b,
+                                            .alpha = 1},
+                                   err));
     }
     b.nx = d->nq;
     b.ny = d->nb;
@@ -186,8 +177,9 @@ static kl_status gram(const kl_dominant *d, kl_dptr with, double shift, kl_dptr 
     int64_t at = 0;
     for (int i = 0; i < d->npart; at += d->part[i++].tried)
         if (d->part[i].tried > 0)
-            KL_TRY(one(&b, d->part[i].tried,
-                       copied(1, d->part[i].tried, d->part[i].b, d->part[i].tried + 1, at), err));
+            KL_TRY(kl_batch_push_alone(&b, d->part[i].tried,
+                                       copied(1, d->part[i].tried, d->part[i].b, d->part[i].tried + 1, at),
+                                       err));
     KL_TRY(d->ex->vt.alloc(d->ex, at, &diagonal, err));
     b.nx = d->nb;
     b.ny = at;
@@ -197,7 +189,7 @@ static kl_status gram(const kl_dominant *d, kl_dptr with, double shift, kl_dptr 
         const int n = d->part[i].tried;
         kl_rec r = copied(1, n, at, 1, d->part[i].b);
         r.beta = 1, r.ldc = n + 1, r.alpha = shift;
-        if (n > 0) st = one(&b, (int64_t)n * n, r, err);
+        if (n > 0) st = kl_batch_push_alone(&b, (int64_t)n * n, r, err);
     }
     b.nx = at;
     b.ny = d->nb;
@@ -231,22 +223,22 @@ static kl_status orthonormalize(kl_dominant *d, room *r, double shift, kl_err *e
         kl_dominant_part *const p = &d->part[i];
         if (!good[i]) p->tried = 0;
         if (p->tried == 0) continue;
-        KL_TRY(one(&b, (int64_t)p->n * n[i],
-                   (kl_rec){.kind = KL_REC_GEMM,
-                            .at_a = KL_AT_X,
-                            .at_b = KL_AT_LEFT,
-                            .at_c = KL_AT_Y,
-                            .m = p->n,
-                            .n = n[i],
-                            .k = n[i],
-                            .lda = p->n,
-                            .ldb = n[i],
-                            .ldc = p->n,
-                            .a = p->q,
-                            .b = p->b,
-                            .c = p->q,
-                            .alpha = 1},
-                   err));
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * n[i],
+                                   (kl_rec){.kind = KL_REC_GEMM,
+                                            .at_a = KL_AT_X,
+                                            .at_b = KL_AT_LEFT,
+                                            .at_c = KL_AT_Y,
+                                            .m = p->n,
+                                            .n = n[i],
+                                            .k = n[i],
+                                            .lda = p->n,
+                                            .ldb = n[i],
+                                            .ldc = p->n,
+                                            .a = p->q,
+                                            .b = p->b,
+                                            .c = p->q,
+                                            .alpha = 1},
+                                   err));
     }
     b.nx = b.ny = d->nq;
     b.base[KL_AT_LEFT] = r->t;
@@ -271,22 +263,22 @@ static kl_status multiply(const kl_dominant *d, int64_t nx, kl_dptr rho, kl_dptr
     for (int i = 0; i < d->npart; i++) {
         const kl_dominant_part *const p = &d->part[i];
         if (p->tried == 0) continue;
-        KL_TRY(one(&b, (int64_t)p->n * p->tried,
-                   (kl_rec){.kind = KL_REC_GEMM,
-                            .at_a = KL_AT_X,
-                            .at_b = KL_AT_LEFT,
-                            .at_c = KL_AT_Y,
-                            .m = p->n,
-                            .n = p->tried,
-                            .k = p->n,
-                            .lda = p->n,
-                            .ldb = p->n,
-                            .ldc = p->n,
-                            .a = p->at,
-                            .b = p->q,
-                            .c = p->q,
-                            .alpha = 1},
-                   err));
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * p->tried,
+                                   (kl_rec){.kind = KL_REC_GEMM,
+                                            .at_a = KL_AT_X,
+                                            .at_b = KL_AT_LEFT,
+                                            .at_c = KL_AT_Y,
+                                            .m = p->n,
+                                            .n = p->tried,
+                                            .k = p->n,
+                                            .lda = p->n,
+                                            .ldb = p->n,
+                                            .ldc = p->n,
+                                            .a = p->at,
+                                            .b = p->q,
+                                            .c = p->q,
+                                            .alpha = 1},
+                                   err));
     }
     b.nx = nx;
     b.ny = d->nq;
@@ -347,22 +339,22 @@ kl_status kl_dominant_states(const kl_dominant *d, const int *count, const int64
     for (int i = 0; i < d->npart; i++) {
         const kl_dominant_part *const p = &d->part[i];
         if (p->tried == 0 || count[i] == 0) continue;
-        KL_TRY(one(&b, (int64_t)p->n * count[i],
-                   (kl_rec){.kind = KL_REC_GEMM,
-                            .at_a = KL_AT_LEFT,
-                            .at_b = KL_AT_X,
-                            .at_c = KL_AT_Y,
-                            .m = p->n,
-                            .n = count[i],
-                            .k = p->tried,
-                            .lda = p->n,
-                            .ldb = p->tried,
-                            .ldc = p->n,
-                            .a = p->q,
-                            .b = from[i],
-                            .c = to[i],
-                            .alpha = 1},
-                   err));
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * count[i],
+                                   (kl_rec){.kind = KL_REC_GEMM,
+                                            .at_a = KL_AT_LEFT,
+                                            .at_b = KL_AT_X,
+                                            .at_c = KL_AT_Y,
+                                            .m = p->n,
+                                            .n = count[i],
+                                            .k = p->tried,
+                                            .lda = p->n,
+                                            .ldb = p->tried,
+                                            .ldc = p->n,
+                                            .a = p->q,
+                                            .b = from[i],
+                                            .c = to[i],
+                                            .alpha = 1},
+                                   err));
     }
     b.nx = nz;
     b.ny = ndata;

@@ -72,18 +72,6 @@ static matrix whole(const kl_least_part *p) { return (matrix){p->n, p->n, p->t};
 static matrix tried(const kl_least_part *p) { return (matrix){p->n, p->tried, p->w}; }
 static matrix small(const kl_least_part *p) { return (matrix){p->tried, p->tried, p->small}; }
 
-/* A group of one record. */
-static kl_status one(kl_batch *b, int64_t ny, kl_rec r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    KL_TRY(kl_batch_open_group(b, r.c, ny, err));
-    KL_TRY(kl_batch_reserve(b, 1, err));
-    *kl_batch_push(b) = r;
-    kl_batch_close_group(b, 0);
-out:
-    return st;
-}
-
 /* n[npart] numbers each, one after the other, on the host. */
 static kl_status diagonals(const kl_least *l, kl_dptr a, int packed, double *host, kl_err *err)
 {
@@ -95,18 +83,18 @@ static kl_status diagonals(const kl_least *l, kl_dptr a, int packed, double *hos
     for (int i = 0; i < l->npart; at += l->part[i++].n) {
         const kl_least_part *const p = &l->part[i];
         const int64_t from = packed ? p->t : p->gram;
-        KL_TRY(one(&b, p->n,
-                   (kl_rec){.kind = KL_REC_ADD,
-                            .at_a = KL_AT_X,
-                            .at_c = KL_AT_Y,
-                            .m = 1,
-                            .n = p->n,
-                            .lda = p->n + 1,
-                            .ldc = 1,
-                            .a = from,
-                            .c = at,
-                            .alpha = 1},
-                   err));
+        KL_TRY(kl_batch_push_alone(&b, p->n,
+                                   (kl_rec){.kind = KL_REC_ADD,
+                                            .at_a = KL_AT_X,
+                                            .at_c = KL_AT_Y,
+                                            .m = 1,
+                                            .n = p->n,
+                                            .lda = p->n + 1,
+                                            .ldc = 1,
+                                            .a = from,
+                                            .c = at,
+                                            .alpha = 1},
+                                   err));
         if (from + (int64_t)p->n * p->n > end) end = from + (int64_t)p->n * p->n;
     }
     KL_TRY(l->ex->vt.alloc(l->ex, at, &d, err));
@@ -292,7 +280,7 @@ static kl_status begin(kl_least *l, int64_t ncol, kl_dptr *z, kl_err *err)
     KL_TRY(kl_alloc(&expected, l->npart, KL_MEM_WORK, err));
     for (int i = 0; i < l->npart; i++) {
         const kl_least_part *const p = &l->part[i];
-        KL_TRY(one(&b, (int64_t)p->n * p->n, product(whole(p), 0, whole(p), 1, p->t), err));
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * p->n, product(whole(p), 0, whole(p), 1, p->t), err));
     }
     KL_TRY(run(l, &b, l->t, l->t, l->p, err));
     KL_TRY(diagonals(l, l->p, 1, d, err));
@@ -333,7 +321,9 @@ static kl_status orthonormalize(kl_least *l, kl_dptr z, kl_dptr h, kl_dptr root,
         const kl_least_part *const p = &l->part[i];
         n[i] = p->tried;
         off[i] = p->small;
-        if (n[i] > 0) KL_TRY(one(&b, (int64_t)n[i] * n[i], product(tried(p), 1, tried(p), 0, p->small), err));
+        if (n[i] > 0)
+            KL_TRY(kl_batch_push_alone(&b, (int64_t)n[i] * n[i], product(tried(p), 1, tried(p), 0, p->small),
+                                       err));
     }
     KL_TRY(run(l, &b, z, z, h, err));
     const kl_roots roots = {l->npart, n, off, l->nsmall, h, root, good};
@@ -341,7 +331,9 @@ static kl_status orthonormalize(kl_least *l, kl_dptr z, kl_dptr h, kl_dptr root,
     for (int i = 0; i < l->npart; i++) {
         kl_least_part *const p = &l->part[i];
         if (!good[i]) p->tried = 0;
-        if (p->tried > 0) KL_TRY(one(&b, (int64_t)p->n * n[i], product(tried(p), 0, small(p), 0, p->w), err));
+        if (p->tried > 0)
+            KL_TRY(
+                kl_batch_push_alone(&b, (int64_t)p->n * n[i], product(tried(p), 0, small(p), 0, p->w), err));
     }
     KL_TRY(run(l, &b, z, root, to, err));
 out:
@@ -366,7 +358,9 @@ static kl_status solve(kl_least *l, kl_dptr h, kl_err *err)
         const kl_least_part *const p = &l->part[i];
         n[i] = p->tried;
         off[i] = p->small;
-        if (n[i] > 0) KL_TRY(one(&b, (int64_t)n[i] * n[i], product(tried(p), 1, tried(p), 0, p->small), err));
+        if (n[i] > 0)
+            KL_TRY(kl_batch_push_alone(&b, (int64_t)n[i] * n[i], product(tried(p), 1, tried(p), 0, p->small),
+                                       err));
     }
     KL_TRY(run(l, &b, l->w, l->w, h, err));
     KL_TRY(kl_realloc(&l->vec, l->nsmall, KL_MEM_WORK, err));
@@ -427,7 +421,8 @@ kl_status kl_least_find(kl_least *l, kl_dptr gram, kl_err *err)
         for (int i = 0; i < l->npart; i++) {
             const kl_least_part *const p = &l->part[i];
             if (p->tried == 0) continue;
-            KL_TRY(one(&b, (int64_t)p->n * p->tried, product(whole(p), last, tried(p), 0, p->w), err));
+            KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * p->tried,
+                                       product(whole(p), last, tried(p), 0, p->w), err));
         }
         KL_TRY(run(l, &b, last ? l->t : l->p, l->w, z, err));
     }
@@ -497,8 +492,8 @@ static kl_status make_vectors(rest *r, kl_err *err)
         if (c->drop == 0) continue;
         memcpy(host + c->from, l->vec + p->small + (int64_t)(p->tried - c->drop) * p->tried,
                (size_t)numbers * sizeof *host);
-        KL_TRY(one(&b, (int64_t)p->n * c->drop,
-                   product(tried(p), 0, (matrix){p->tried, c->drop, c->from}, 0, c->v), err));
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * c->drop,
+                                   product(tried(p), 0, (matrix){p->tried, c->drop, c->from}, 0, c->v), err));
     }
     KL_TRY(kl_exec_copy_in(ex, host, r->nfrom, &from, err));
     KL_TRY(ex->vt.alloc(ex, r->nv, &r->v, err));
@@ -510,7 +505,7 @@ static kl_status make_vectors(rest *r, kl_err *err)
         q.m = q.n = q.ldc = c->drop;
         q.lda = l->part[c->part].n;
         q.a = c->v + c->stay;
-        if (c->drop > 0) KL_TRY(one(&b, (int64_t)c->drop * c->drop, q, err));
+        if (c->drop > 0) KL_TRY(kl_batch_push_alone(&b, (int64_t)c->drop * c->drop, q, err));
     }
     KL_TRY(run(l, &b, r->v, from, block, err));
     KL_TRY(ex->vt.download(ex, r->f, block, r->nf, err));
@@ -631,8 +626,8 @@ static kl_status multiply(rest *r, int64_t nz, kl_dptr z, kl_err *err)
     for (int i = 0; i < r->n; i++) {
         const cut *const c = &r->cut[i];
         const kl_least_part *const p = &l->part[c->part];
-        KL_TRY(one(&b, (int64_t)p->n * c->stay, product(whole(p), 0, (matrix){p->n, c->stay, p->t}, 0, c->to),
-                   err));
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * c->stay,
+                                   product(whole(p), 0, (matrix){p->n, c->stay, p->t}, 0, c->to), err));
     }
     b.nx = l->nt;
     b.ny = nz;

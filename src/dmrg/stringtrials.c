@@ -323,15 +323,7 @@ static kl_status run_level(trial *a, int k, const kl_terms *t, double wanted, kl
 {
     const kl_dmrg_monitor quiet = {.self = a->mon ? a->mon->self : NULL,
                                    .interrupted = a->mon ? a->mon->interrupted : NULL};
-    kl_dmrg_opts opts = *a->o;
-    opts.alone = 1;
-    opts.ndone = 0;
-    opts.direction = 0;
-    opts.done = NULL;
-    opts.start = NULL;
-    opts.records = NULL;
-    opts.entropy = NULL;
-    opts.measured = 0;
+    kl_dmrg_opts opts = kl_valleys_alone(a->o);
     opts.seed += (uint64_t)k + 1;
     if (wanted > 0) {
         opts.accuracy = fmax(wanted, opts.accuracy);

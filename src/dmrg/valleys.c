@@ -230,12 +230,8 @@ out:
     return st;
 }
 
-/* The other state by a run of its own, which ends in *end. */
-static kl_status run_from(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
-                          const kl_state *there, kl_state **end, kl_dmrg_result *res, kl_err *err)
+kl_dmrg_opts kl_valleys_alone(const kl_dmrg_opts *o)
 {
-    const kl_dmrg_monitor quiet = {.self = mon ? mon->self : NULL,
-                                   .interrupted = mon ? mon->interrupted : NULL};
     kl_dmrg_opts opts = *o;
     opts.alone = 1;
     opts.ndone = 0;
@@ -245,6 +241,16 @@ static kl_status run_from(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o,
     opts.records = NULL;
     opts.entropy = NULL;
     opts.measured = 0;
+    return opts;
+}
+
+/* The other state by a run of its own, which ends in *end. */
+static kl_status run_from(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
+                          const kl_state *there, kl_state **end, kl_dmrg_result *res, kl_err *err)
+{
+    const kl_dmrg_monitor quiet = {.self = mon ? mon->self : NULL,
+                                   .interrupted = mon ? mon->interrupted : NULL};
+    const kl_dmrg_opts opts = kl_valleys_alone(o);
     const kl_status st = kl_state_copy(there, t, end, err);
     return st == KL_OK ? kl_dmrg_run_scaled(t, ex, &opts, &quiet, end, res, err) : st;
 }

@@ -41,4 +41,8 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
                              const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
                              double *rival, kl_err *err) KL_MUST_CHECK;
 
+/* Options of a run beside the one by `o`: it begins by itself, goes on from nothing, and looks for no other
+   valley. */
+kl_dmrg_opts kl_valleys_alone(const kl_dmrg_opts *o);
+
 #endif

@@ -81,6 +81,17 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork)
     if (nwork > b->nwork) b->nwork = nwork;
 }
 
+kl_status kl_batch_push_alone(kl_batch *b, int64_t ny, kl_rec r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_batch_open_group(b, r.c, ny, err));
+    KL_TRY(kl_batch_reserve(b, 1, err));
+    *kl_batch_push(b) = r;
+    kl_batch_close_group(b, 0);
+out:
+    return st;
+}
+
 void kl_batch_count(kl_batch *b)
 {
     b->flop = b->bytes = 0;

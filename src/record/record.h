@@ -86,6 +86,8 @@ kl_status kl_batch_reserve(kl_batch *b, int64_t n, kl_err *err) KL_MUST_CHECK;
 static inline kl_rec *kl_batch_push(kl_batch *b) { return &b->rec[b->nrec++]; }
 /* Ends the group that is open: counts its flops; nwork as given. */
 void kl_batch_close_group(kl_batch *b, int64_t nwork);
+/* A group of this record alone, of ny numbers from where it writes. */
+kl_status kl_batch_push_alone(kl_batch *b, int64_t ny, kl_rec r, kl_err *err) KL_MUST_CHECK;
 /* The same for all groups of a list that has been written in place, without intermediates. */
 void kl_batch_count(kl_batch *b);
 /* Appends the groups of another list; its result begins at y of this one. */
