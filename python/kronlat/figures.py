@@ -171,8 +171,10 @@ def overview(
     rows = -(-len(drawn) // columns)
     size = (width, 0.75 * width / columns * rows)
     figure, axes = plt.subplots(rows, columns, figsize=size, squeeze=False, layout="constrained")
+    # a legend beside one panel makes all of its column narrower
+    beside = any(sum(bool(s["name"]) for s in panel["series"]) > 4 for panel in drawn)
     for ax, panel in zip(axes.flat, drawn):
-        _draw(ax, panel, results[0], int(13 * width / columns))
+        _draw(ax, panel, results[0], int((10 if beside else 13) * width / columns))
     for ax in axes.flat[len(drawn) :]:
         ax.remove()
     figure.suptitle(textwrap.fill(told["title"], int(14 * width)), fontsize="small")

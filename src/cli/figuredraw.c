@@ -183,15 +183,40 @@ static void stroke(FILE *to, int panel, int s, const kl_series *c, const char *p
     }
 }
 
+/* The corner for a key inside a panel: the one that fewest points are in. */
+static const char *free_corner(const kl_panel *p)
+{
+    static const char *const corner[] = {"top right", "top left", "bottom right", "bottom left"};
+    double range[2][2];
+    int inside[4] = {0}, best = 0;
+    for (int of_y = 0; of_y < 2; of_y++) {
+        span(p, of_y, range[of_y]);
+        for (int k = 0; k < 2; k++)
+            if (of_y ? p->log_y : p->log_x) range[of_y][k] = log(range[of_y][k]);
+    }
+    for (int s = 0; s < p->nseries; s++)
+        for (int64_t i = 0; i < p->series[s].n; i++) {
+            const double x = p->series[s].x[i], y = p->series[s].y[i];
+            const double at_x = ((p->log_x ? log(x) : x) - range[0][0]) / (range[0][1] - range[0][0]);
+            const double at_y = ((p->log_y ? log(y) : y) - range[1][0]) / (range[1][1] - range[1][0]);
+            if (!isfinite(at_x) || !isfinite(at_y) || fabs(at_x - 0.5) < 0.15 || fabs(at_y - 0.5) < 0.25)
+                continue;
+            inside[(at_x < 0.5) + 2 * (at_y < 0.5)]++;
+        }
+    for (int k = 1; k < 4; k++)
+        if (inside[k] < inside[best]) best = k;
+    return corner[best];
+}
+
 static void draw_curves(FILE *to, int panel, const kl_panel *p, int dark)
 {
     int drawn = 0, pen = 0;
     const int named = names(p);
     ranges(to, p);
-    fprintf(to, "set format y '%s'\nset key %s\n", p->log_y ? "%.0e" : "%g",
-            named > 2   ? "outside right samplen 1.2 font ',8'"
-            : named > 0 ? "inside top right samplen 1.5 font ',9'"
-                        : "off");
+    fprintf(to, "set format y '%s'\n", p->log_y ? "%.0e" : "%g");
+    if (named > 2) fprintf(to, "set key outside right samplen 1.2 font ',8'\n");
+    else if (named > 0) fprintf(to, "set key inside %s samplen 1.5 font ',9'\n", free_corner(p));
+    else fprintf(to, "set key off\n");
     fprintf(to, "plot ");
     for (int s = 0; s < p->nseries; s++) {
         const kl_series *const c = &p->series[s];

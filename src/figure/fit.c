@@ -235,7 +235,7 @@ int kl_fit_limit(int n, const double *l, const double *y, kl_limit *out)
             few_l[m] = l[i];
             few_y[m++] = y[i];
         }
-    if (m > 0 && m >= terms[best] && m > 2) {
+    if (m >= terms[best]) {
         double a[400][KL_FIT_TERMS];
         for (int i = 0; i < m; i++)
             for (int k = 0; k < terms[best]; k++) a[i][k] = pow(few_l[i], -form[best][k]);

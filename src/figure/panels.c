@@ -389,13 +389,15 @@ out:
 /* Of a lattice with coordinates: pairs in the same row, by their distance along x. */
 static int row_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value)
 {
+    const double around = kl_panels_around(r);
     int n = 0, *count = NULL;
     kl_err err;
     if (kl_alloc(&count, most, KL_MEM_WORK, &err) != KL_OK) return 0;
     for (int i = 0; i < r->nsite; i++)
         for (int j = 0; j < r->nsite; j++) {
-            const double dx = r->xy[j][0] - r->xy[i][0];
+            double dx = r->xy[j][0] - r->xy[i][0];
             if (fabs(r->xy[j][1] - r->xy[i][1]) > 1e-6 || dx < 1e-6) continue;
+            dx = fmin(dx, around - dx);
             int k = 0;
             while (k < n && fabs(distance[k] - dx) > 1e-6) k++;
             if (k == most) continue;
@@ -429,9 +431,9 @@ int kl_panels_decay(const kl_result *r, const kl_measured *m, int most, double *
         double sum = 0;
         if (line == 2)
             for (int i = 0; i < n; i++) sum += m->data[(int64_t)i * n + (i + d) % n] / n;
-        else { /* the two pairs that lie about the middle */ const int i = (n - d) / 2, j = (n - d + 1) / 2;
-            sum = 0.5 *
-                  (m->data[(int64_t)i * n + i + d] + m->data[(int64_t)j * n + (j + d < n ? j + d : i + d)]);
+        else { /* the two pairs that lie about the middle; of the ends there is one */
+            const int i = (n - d) / 2, j = (n - d) % 2 == 0 ? i - 1 : i + d + 1 < n ? i + 1 : i;
+            sum = 0.5 * (m->data[(int64_t)i * n + i + d] + m->data[(int64_t)j * n + j + d]);
         }
         distance[count] = d;
         value[count++] = sum;
@@ -472,7 +474,10 @@ static kl_status decay_panels(const kl_result *r, const kl_measured *m, const ch
             fit->y[k] = logs == 2 ? exp(d.power_log - d.power * log(distance[k]))
                                   : exp(d.length_log - distance[k] / d.length);
         }
-        const char *const better = (d.power_rms < d.length_rms) == (logs == 2) ? "; the better fit" : "";
+        const char *const better = (d.power_rms < d.length_rms) == (logs == 2) &&
+                                           (logs == 2 ? d.power_error < d.power : d.length_error < d.length)
+                                       ? "; the better fit"
+                                       : "";
         if (logs == 2)
             snprintf(p->note, sizeof p->note, "power law: exponent %.3f ± %.3f%s", d.power, d.power_error,
                      better);

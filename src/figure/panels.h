@@ -30,6 +30,8 @@ void kl_panels_title(const kl_result *r, const kl_measured *m, char *out, size_t
 /* How a correlation falls off with the distance: at the middle of a chain, all around a ring, along the rows
    of a lattice with coordinates. At most `most' values; returns how many. */
 int kl_panels_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value);
+/* Along x: the length after which the lattice closes; INFINITY: it does not. */
+double kl_panels_around(const kl_result *r);
 /* Means over the sites of equal x, by x; returns how many, `most' at most. */
 int kl_panels_columns(const kl_result *r, const double *value, int most, double *x, double *mean);
 /* 1: the sites have coordinates in a plane. */

@@ -37,6 +37,19 @@ void kl_panels_bond_title(const kl_measured *m, char *title, size_t size)
     snprintf(title, size, "⟨%.110s⟩ on bonds %.*s", op, (int)strcspn(text, ","), text);
 }
 
+double kl_panels_around(const kl_result *r)
+{
+    const kl_geometry *const g = &r->geometry;
+    double around = INFINITY;
+    for (int64_t b = 0; b < g->nbond; b++) {
+        double more[2]; /* what the way over the bond has beyond the difference of coordinates */
+        for (int k = 0; k < 2; k++)
+            more[k] = g->vector[b][k] - (r->xy[g->bond[b][1]][k] - r->xy[g->bond[b][0]][k]);
+        if (fabs(more[1]) < 1e-6 && fabs(more[0]) > 1e-6) around = fmin(around, fabs(more[0]));
+    }
+    return around;
+}
+
 /* Middle of a bond. */
 static void middle(const kl_result *r, int64_t b, double at[2])
 {
@@ -67,6 +80,7 @@ out:
 
 int kl_panels_bond_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value)
 {
+    const double around = kl_panels_around(r);
     int n = 0, nd = 0, *count = NULL;
     int64_t *bond = NULL;
     kl_err err;
@@ -78,8 +92,9 @@ int kl_panels_bond_decay(const kl_result *r, const kl_measured *m, int most, dou
             double from[2], to[2];
             middle(r, bond[a], from);
             middle(r, bond[b], to);
-            const double dx = to[0] - from[0];
+            double dx = to[0] - from[0];
             if (fabs(to[1] - from[1]) > 1e-6 || dx < 1e-6) continue;
+            dx = fmin(dx, around - dx);
             int k = 0;
             while (k < nd && fabs(distance[k] - dx) > 1e-6) k++;
             if (k == most) continue;

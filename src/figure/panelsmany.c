@@ -200,8 +200,10 @@ static kl_status against_size(const char *title, const char *y, int n, point *v,
     KL_TRY(kl_panel_add(p, "L → ∞", KL_STROKE_POINTS, 1, 1, &s, err));
     s->y[0] = to.value;
     s->error[0] = to.error;
-    size_t used =
-        (size_t)snprintf(p->note, sizeof p->note, "limit %.6f ± %.6f by terms in", to.value, to.error);
+    /* to two digits of the error */
+    const int digits = to.error > 0 ? (int)fmin(9, fmax(0, ceil(1 - log10(to.error)))) : 9;
+    size_t used = (size_t)snprintf(p->note, sizeof p->note, "limit %.*f ± %.*f by terms in", digits, to.value,
+                                   digits, to.error);
     for (int k = 1; k < to.n && used < sizeof p->note; k++)
         used += (size_t)snprintf(p->note + used, sizeof p->note - used, to.power[k] == 1 ? " 1/L" : " 1/L^%d",
                                  to.power[k]);
@@ -220,6 +222,13 @@ static double mean(const kl_measured *m)
     return sum;
 }
 
+/* 1: how exact a state is, and nothing of the system: "variance", "state_1/variance". */
+static int is_variance(const char *name)
+{
+    const char *const slash = strrchr(name, '/');
+    return strcmp(slash != NULL ? slash + 1 : name, "variance") == 0;
+}
+
 /* Energies and averages that every result has, against the parameter or charge in which they differ. */
 static kl_status against_axis(const many *all, kl_figure *f, kl_err *err)
 {
@@ -233,9 +242,7 @@ static kl_status against_axis(const many *all, kl_figure *f, kl_err *err)
         char title[200] = "energy per site", y[80] = "E per site";
         int n = 0;
         if (m != NULL && m->rank != 0 && strncmp(m->name, "local/", 6) != 0) continue;
-        if (m != NULL && (strncmp(m->name, "ed/", 3) == 0 || strchr(m->name, '@') == NULL) && m->rank == 0 &&
-            strcmp(m->name, "variance") == 0)
-            continue;
+        if (m != NULL && m->rank == 0 && is_variance(m->name)) continue;
         for (int i = 0; i < all->n; i++) {
             const kl_result *const r = all->r[i];
             const kl_measured *const here = m == NULL ? NULL : kl_panels_find(r, m->name);
@@ -294,6 +301,7 @@ out:
 typedef enum shown {
     SHOWN_NOT,
     SHOWN_PROFILE, /* by site, or of a lattice in the plane by column */
+    SHOWN_MOMENTA,
     SHOWN_PAIRS,
     SHOWN_BONDS,
     SHOWN_THERMAL,
@@ -306,6 +314,7 @@ static shown shown_as(const many *all, const kl_measured *m)
     if (strncmp(m->name, "bondcorr/", 9) == 0 || strncmp(m->name, "bondconnected/", 14) == 0)
         return m->rank == 2 ? SHOWN_BONDS : SHOWN_NOT;
     if (strncmp(m->name, "product/", 8) == 0) return SHOWN_NOT;
+    if (strncmp(m->name, "structure/", 10) == 0) return m->rank == 1 ? SHOWN_MOMENTA : SHOWN_NOT;
     if (m->rank == 1 && m->shape[0] == n) return SHOWN_PROFILE;
     if (m->rank != 2) return SHOWN_NOT;
     if (m->shape[0] == n && m->shape[1] == n && strcmp(m->name, "mutual") != 0) return SHOWN_PAIRS;
@@ -333,6 +342,12 @@ static void curve_of(const kl_result *r, const kl_measured *m, shown as, int mos
             y[*n] = m->data[*n];
         }
         break;
+    case SHOWN_MOMENTA:
+        for (; *n < length; ++*n) {
+            x[*n] = 2.0 * *n / (double)m->shape[0];
+            y[*n] = m->data[*n];
+        }
+        break;
     case SHOWN_THERMAL:
         if (t == NULL || t->shape[0] != m->shape[0]) break;
         for (; *n < length; ++*n) {
@@ -355,7 +370,8 @@ static void curve_of(const kl_result *r, const kl_measured *m, shown as, int mos
 static kl_status open_overlay(const kl_result *r, const kl_measured *m, shown as, kl_figure *f, kl_panel **p,
                               kl_err *err)
 {
-    static const char *const x[] = {"", "site", "distance", "distance along the row", "temperature T", "ω"};
+    static const char *const x[] = {
+        "", "site", "q / π", "distance", "distance along the row", "temperature T", "ω"};
     const int columns = as == SHOWN_PROFILE && kl_panels_plane(r);
     kl_status st = KL_OK;
     char title[200], op[60];
@@ -371,6 +387,7 @@ static kl_status open_overlay(const kl_result *r, const kl_measured *m, shown as
         snprintf((*p)->y, sizeof(*p)->y, "%s",
                  as == SHOWN_THERMAL    ? "per site"
                  : as == SHOWN_SPECTRUM ? "A(ω)"
+                 : as == SHOWN_MOMENTA  ? "S(q)"
                                         : "|correlation|");
     (*p)->log_x = (*p)->log_y = as == SHOWN_PAIRS || as == SHOWN_BONDS;
 out:

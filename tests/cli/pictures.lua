@@ -107,6 +107,34 @@ do
     ok(out:find "density/0,1" and out:find "only plots of one result", "what is left out is told", out)
 end
 
+-- Pairs go by the shorter way: to the far end of a chain, and around a torus, of bonds too.
+do
+    run "ed heisenberg --sites 8 --charge Sz=0 --measure 'corr(Sp,Sm)' --output p8.h5"
+    local _, doc = run "show p8.h5 --json"
+    local ends = math.abs(json(doc).measurements["correlation/Sp,Sm"].value[1][8])
+    local p, out = panel(figure "p8.h5", "correlation"), nil
+    local curve = p.series[1] or { x = {}, y = {} }
+    ok(curve.x[7] == 7 and math.abs(curve.y[7] - ends) < 1e-12, "a chain's ends", ends, curve.y[7])
+    run("ed heisenberg --lattice torus:6x2 --charge Sz=0 --measure 'corr(Sz,Sz)' "
+        .. "--measure 'corr(\"rung\",Sp(i)*Sm(j),hc)' --output p6.h5")
+    p, out = figure "p6.h5"
+    for _, name in ipairs { "correlation ⟨Sᶻ Sᶻ⟩: both", "⟨S⁺(i)" } do
+        curve = panel(p, name).series[1] or { x = {} }
+        ok(table.concat(curve.x, " ") == "1 2 3", "distances on a torus: " .. name, out)
+    end
+end
+
+-- Structure factors of several results stand against q; of three sizes the limit has an error.
+do
+    run("ed heisenberg --sweep-parameter sites=4,6,8 --lattice ring --charge Sz=0 "
+        .. "--measure 'structure(Sz,Sz)' --output 'q{sites}.h5'")
+    local f, out = figure "q4.h5 q6.h5 q8.h5"
+    local s = panel(f, "structure factor")
+    ok(s.x == "q / π" and #s.series == 3 and s.series[3].x[5] == 1, "structure factors against q", out)
+    local error = panel(f, "energy per site").note:match "± ([%d.]+)"
+    ok(error and tonumber(error) > 1e-4, "limit of three sizes", panel(f, "energy per site").note)
+end
+
 -- The structure factor over a grid of momenta: a map of the zone, whose sum rule is that of the spins.
 do
     run("dmrg heisenberg --lattice torus:4x3 --charge Sz=0 --accuracy 1e-8 --threads 1 "

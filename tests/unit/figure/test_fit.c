@@ -114,6 +114,12 @@ static void test_limit(void **state)
     expect_near(to.value, 1, 1e-12);
     assert_true(to.error < 1e-6);
     assert_false(kl_fit_limit(2, l, y, &to));
+    /* Three sizes leave one point to a line: spins 1 with both end spins up, whose limit is -1.401484. */
+    static const double few[] = {16, 24, 32}, e[] = {-21.2006011, -32.4237415, -43.6382537};
+    for (int i = 0; i < 3; i++) y[i] = e[i] / few[i];
+    assert_true(kl_fit_limit(3, few, y, &to));
+    if (fabs(to.value + 1.401484) > to.error || to.error > 3e-3)
+        fail_msg("limit %g +- %g of three sizes", to.value, to.error);
 }
 
 int main(void)
