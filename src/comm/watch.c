@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -26,10 +25,25 @@ struct kl_comm_watch {
     int64_t *process;
     kl_comm_end_fn *end;
     pthread_t thread;
-    atomic_int over;
+    pthread_mutex_t lock;
+    pthread_cond_t ends; /* so that nobody waits for a nap to be over */
+    int over;
 };
 
-static void nap(int ms) { nanosleep(&(struct timespec){.tv_nsec = 1000000L * ms}, NULL); }
+/* Returns 1 at once when the watch is over. */
+static int nap(kl_comm_watch *w, int ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += 1000000L * ms;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_mutex_lock(&w->lock);
+    while (!w->over && pthread_cond_timedwait(&w->ends, &w->lock, &until) == 0) continue;
+    const int over = w->over;
+    pthread_mutex_unlock(&w->lock);
+    return over;
+}
 
 static int is_gone(int64_t process) { return process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH; }
 
@@ -37,19 +51,17 @@ static void *look(void *self)
 {
     kl_comm_watch *const w = self;
     char line[200];
-    while (!atomic_load(&w->over)) {
-        nap(LOOK_MS);
+    while (!nap(w, LOOK_MS)) {
         int lost = 0, lowest = 0;
         while (lost < w->nprocess && !is_gone(w->process[lost])) lost++;
         if (lost == w->nprocess) continue;
         while (lowest < w->rank && (w->process[lowest] == 0 || is_gone(w->process[lowest]))) lowest++;
-        if (atomic_load(&w->over)) break;
         snprintf(
             line, sizeof line,
             "rank %d was lost: its process %lld has ended; the run ends, and its last checkpoint is as it "
             "was",
             lost, (long long)w->process[lost]);
-        if (lowest < w->rank) nap(TELL_MS);
+        if (nap(w, lowest < w->rank ? TELL_MS : 0)) break;
         w->end(lowest < w->rank ? "" : line);
     }
     return NULL;
@@ -61,6 +73,7 @@ kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl
     kl_status st = KL_OK;
     kl_comm_watch *w = NULL;
     sigset_t all, before;
+    pthread_condattr_t clock;
     *out = NULL;
     KL_TRY(kl_alloc(&w, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&w->process, nprocess, KL_MEM_MISC, err));
@@ -71,11 +84,17 @@ kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl
     w->rank = rank;
     w->nprocess = nprocess;
     w->end = end;
+    w->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->ends, &clock);
+    pthread_condattr_destroy(&clock);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that runs */
     const int made = pthread_create(&w->thread, NULL, look, w);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (made == 0) *out = w, w = NULL;
+    else pthread_cond_destroy(&w->ends);
 out:
     if (w) kl_free(&w->process);
     kl_free(&w);
@@ -86,8 +105,12 @@ void kl_comm_watch_end(kl_comm_watch **watch)
 {
     kl_comm_watch *const w = *watch;
     if (!w) return;
-    atomic_store(&w->over, 1);
+    pthread_mutex_lock(&w->lock);
+    w->over = 1;
+    pthread_cond_signal(&w->ends);
+    pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
+    pthread_cond_destroy(&w->ends);
     kl_free(&w->process);
     kl_free(watch);
 }
