@@ -4,6 +4,7 @@
 #include "base/par.h"
 #include "base/parsort.h"
 #include "device/tileshares.h"
+#include "device/tilespan.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,45 +38,9 @@ int64_t kl_tile_shape_steps(const kl_tile_plan_maker *s, const kl_batch *b, kl_o
     return o->steps = steps;
 }
 
-typedef struct load {
-    double cost;
-    int64_t n; /* number of tiles */
-} load;
+typedef kl_tile_load load;
 
-static int by_cost(const void *pa, const void *pb)
-{
-    const load *const a = pa, *const b = pb;
-    return a->cost == b->cost ? 0 : a->cost > b->cost ? -1 : 1;
-}
-
-/* When the last of nblock blocks is done, each taking the next tile as it gets free, the costliest first. */
-static double makespan(load *l, int64_t n, int nblock)
-{
-    enum { MOST = 4096 };
-    double heap[MOST]; /* when a block gets free; the earliest first */
-    const int nheap = nblock < MOST ? nblock : MOST;
-    double last = 0;
-    for (int i = 0; i < nheap; i++) heap[i] = 0;
-    qsort(l, (size_t)n, sizeof *l, by_cost);
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t k = 0; k < l[i].n; k++) {
-            const double end = heap[0] + l[i].cost;
-            int at = 0;
-            for (;;) {
-                int child = 2 * at + 1;
-                if (child >= nheap) break;
-                if (child + 1 < nheap && heap[child + 1] < heap[child]) child++;
-                if (heap[child] >= end) break;
-                heap[at] = heap[child];
-                at = child;
-            }
-            heap[at] = end;
-            if (end > last) last = end;
-        }
-    return last;
-}
-
-/* The same, roughly: the costliest tile may begin last. */
+/* When a launch ends, roughly: the costliest tile may begin last. */
 static double makespan_about(double work, double dearest, int nblock)
 {
     return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest);
@@ -132,6 +97,12 @@ typedef struct alike {
 
 enum { SIZES = 7 };
 
+/* Tiles of one of the alike that cost the same. */
+typedef struct kind {
+    double cost;
+    int64_t of, each; /* which of the alike; tiles of each of its outputs */
+} kind;
+
 /* An output of each of the alike, for each size: its tiles, and their cost together. */
 typedef struct costs {
     int64_t n;
@@ -139,6 +110,8 @@ typedef struct costs {
     alike *a;
     load *l; /* [SIZES][n][KINDS] */
     double *work; /* [SIZES][n] */
+    kind *sorted; /* [SIZES][n * KINDS]: those that there are, the costliest first */
+    int64_t nsorted[SIZES]; /* -1: not sorted yet */
 } costs;
 
 /* Of some of the alike. */
@@ -187,6 +160,8 @@ static kl_status make_costs(const kl_tile_plan_maker *s, const kl_batch *b, cons
     }
     KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
     KL_TRY(kl_realloc(&c->work, SIZES * c->n, KL_MEM_RECORD, err));
+    KL_TRY(kl_realloc(&c->sorted, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
+    for (int t = 0; t < SIZES; t++) c->nsorted[t] = -1;
     costing x = {p, o, try_m, try_n, listing(b), c};
     kl_par_for(c->hands, (c->n + TOGETHER - 1) / TOGETHER, cost_task, &x);
 out:
@@ -211,6 +186,50 @@ static int64_t gather(const costs *c, int t, int u, int64_t at, load *l)
     return n;
 }
 
+static int by_kind_cost(const void *pa, const void *pb)
+{
+    const kind *const a = pa, *const b = pb;
+    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
+    return a->of < b->of ? -1 : a->of > b->of;
+}
+
+/* Tiles of size t in the order in which blocks take them, once for all the tries. */
+static const kind *sorted_kinds(costs *c, int t)
+{
+    kind *const to = c->sorted + t * KINDS * c->n;
+    if (c->nsorted[t] >= 0) return to;
+    int64_t n = 0;
+    for (int64_t i = 0; i < KINDS * c->n; i++) {
+        const load one = c->l[KINDS * t * c->n + i];
+        if (one.n > 0) to[n++] = (kind){one.cost, i / KINDS, one.n};
+    }
+    qsort(to, (size_t)n, sizeof *to, by_kind_cost);
+    c->nsorted[t] = n;
+    return to;
+}
+
+/* Outputs of the alike `of` that are before `at`, or from there on. */
+static int64_t outputs_of(const costs *c, int64_t of, int64_t at, int after)
+{
+    const alike a = c->a[of];
+    const int64_t before = at <= a.first ? 0 : at - a.first < a.n ? at - a.first : a.n;
+    return after ? a.n - before : before;
+}
+
+/* As gather() makes them, the costliest first. */
+static int64_t gather_sorted(costs *c, int t, int u, int64_t at, load *l)
+{
+    const kind *const large = sorted_kinds(c, t), *const small = sorted_kinds(c, u);
+    int64_t n = 0, i = 0, k = 0;
+    while (i < c->nsorted[t] || k < c->nsorted[u]) {
+        const int after = i == c->nsorted[t] || (k < c->nsorted[u] && small[k].cost > large[i].cost);
+        const kind *const one = after ? &small[k++] : &large[i++];
+        const int64_t times = outputs_of(c, one->of, at, after);
+        if (times > 0) l[n++] = (load){one->cost, one->each * times};
+    }
+    return n;
+}
+
 static double sum_of(const load *l, int64_t n)
 {
     double sum = 0;
@@ -218,22 +237,36 @@ static double sum_of(const load *l, int64_t n)
     return sum;
 }
 
-/* All tiles of l but the `whole` costliest ones are cut into parts; l has room for one more. A part adds to
-   what the parts before it wrote, which takes a while. Returns the number of tiles and parts. */
-static int64_t cut_the_rest(const kl_tile_plan_opts *p, int64_t whole, int parts, load *l, int64_t n)
+/* All tiles of from[n], the costliest first, but the `whole` costliest are cut into parts; l has room for one
+   more. A part adds to what the parts before it wrote, which takes a while. Returns the number of kinds in l,
+   the costliest first. */
+static int64_t cut_the_rest(const kl_tile_plan_opts *p, int64_t whole, int parts, const load *from, int64_t n,
+                            load *l)
 {
-    qsort(l, (size_t)n, sizeof *l, by_cost);
-    for (int64_t m = 0; m < n; m++) {
-        if (whole > 0 && whole < l[m].n) { /* of these some are left whole */
-            memmove(l + m + 1, l + m, (size_t)(n - m) * sizeof *l);
-            l[m].n = whole;
-            l[m + 1].n -= whole;
-            n++;
+    int64_t split = 0, m = 0; /* of from[split] some are left whole, of those before it all */
+    while (split < n && whole >= from[split].n) whole -= from[split++].n;
+    const int64_t nwhole = split + (split < n && whole > 0);
+    for (int64_t i = 0, k = split; i < nwhole || k < n;) {
+        const double cut = k < n ? from[k].cost / parts + p->cost_part : 0;
+        if (i < nwhole && (k == n || from[i].cost >= cut)) {
+            l[m++] = (load){from[i].cost, i < split ? from[i].n : whole};
+            i++;
+        } else {
+            l[m++] = (load){cut, (from[k].n - (k == split ? whole : 0)) * parts};
+            k++;
         }
-        whole -= l[m].n;
-        if (whole < 0) l[m] = (load){l[m].cost / parts + p->cost_part, l[m].n * parts};
     }
-    return n;
+    return m;
+}
+
+/* The output from which on those of size t have `share` of all work. */
+static int64_t from_share(const costs *c, int t, int64_t n, double share, double work)
+{
+    double left = work;
+    int64_t at = 0;
+    for (int64_t g = 0; g < c->n && at < n && left > share; g++)
+        for (; at < c->a[g].first + c->a[g].n && left > share; at++) left -= c->work[t * c->n + g];
+    return at;
 }
 
 /* Lone tiles: what they take of a block in all, if that is less than whole blocks would; else 0. */
@@ -309,7 +342,7 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
                   try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n,
                                   half_n,  (large_n + 2) / 3};
         KL_TRY(make_costs(s, b, p, o, n, try_m, try_n, &c, err));
-        KL_TRY(kl_realloc(&l, 2 * KINDS * c.n + 1, KL_MEM_RECORD, err));
+        KL_TRY(kl_realloc(&l, 2 * (2 * KINDS * c.n + 1), KL_MEM_RECORD, err));
         /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the
            device takes */
         int brief = b->once;
@@ -323,19 +356,19 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
             const int many = ntile > (int64_t)MANY * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if ((work + rest) / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
+            int64_t small_from[SHARES];
+            for (int q = 0; q < SHARES && !many && !brief; q++)
+                small_from[q] = from_share(&c, t, n, share[q] * work, work);
             /* brief: two sizes in one list have never paid */
             for (int u = t; u < (many || brief ? t + 1 : SIZES); u++)
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
                     double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
                     if (!many && !brief) {
-                        double left = work;
-                        for (int64_t g = 0; g < c.n && at < n && left > share[q] * work; g++)
-                            for (; at < c.a[g].first + c.a[g].n && left > share[q] * work; at++)
-                                left -= c.work[t * c.n + g];
+                        if (u > t) at = small_from[q];
                         const int64_t m = gather(&c, t, u, at, l);
                         if (u > t && sum_of(l, m) / p->nblock >= 0.985 * best) continue;
-                        time = makespan(l, m, p->nblock);
+                        time = kl_tile_span(l, gather_sorted(&c, t, u, at, l), p->nblock, 0.985 * best);
                     }
                     time = fmax(time, (work + rest) / p->nblock);
                     if (time >= 0.985 * best) continue;
@@ -349,8 +382,9 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
                 const int parts = tries[k / 2];
                 const int64_t whole = k % 2 ? ntile / p->nblock * p->nblock : 0;
                 if (ntile - whole > KL_TURNS) continue;
-                const int64_t m = cut_the_rest(p, whole, parts, l, gather(&c, t, t, n, l));
-                const double time = makespan(l, m, p->nblock);
+                load *const all = l + 2 * KINDS * c.n + 1;
+                const int64_t m = cut_the_rest(p, whole, parts, all, gather_sorted(&c, t, t, n, all), l);
+                const double time = kl_tile_span(l, m, p->nblock, 0.985 * best);
                 /* eight steps at least */
                 if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue;
                 best = time, *cut = (kl_tile_shape){p, nth, whole, parts}, from = n;
@@ -368,6 +402,7 @@ out:
     kl_free(&c.a);
     kl_free(&c.l);
     kl_free(&c.work);
+    kl_free(&c.sorted);
     kl_free(&l);
     return st;
 }
