@@ -146,9 +146,11 @@ static void print_next(FILE *to, const kl_dmrg_result *d, const char *of)
     else fprintf(to, "%s; whether another lies as low, --states %d tells\n", of, d->nstate + 1);
 }
 
-static void print_energies(FILE *to, const kl_dmrg_result *d)
+static void print_energies(FILE *to, const kl_result *r)
 {
-    char e[40];
+    const kl_dmrg_result *const d = &r->dmrg;
+    const int components = kl_result_components(r);
+    char e[40], one[64] = "states       1";
     const double scale = d->energy[0] != 0 ? fabs(d->energy[0]) : 1;
     fprintf(to, "\nenergy       %s  ", kl_report_energy(d->energy[0], d->error_estimate, e));
     if (isfinite(d->error_estimate)) fprintf(to, "+- %.1e", d->error_estimate);
@@ -183,10 +185,12 @@ static void print_energies(FILE *to, const kl_dmrg_result *d)
                 "sectors      H keeps %d%s products of signs or flips of sites that no charge tells: a state "
                 "of other values may lie lower than what trials met\n",
                 d->strings, d->strings == KL_MOST_STRINGS ? " or more" : "");
+    if (components > 1) snprintf(one, sizeof one, "states       1 multiplet of %d states", components);
     if (d->nstate == 1) {
-        print_next(to, d, "states       1");
+        print_next(to, d, one);
         return;
     }
+    if (components > 1) fprintf(to, "states       %d multiplets of %d states each\n", d->nstate, components);
     for (int k = 1; k < d->nstate; k++)
         fprintf(to, "state %-6d %s  %.6e above the lowest\n", k,
                 kl_report_energy(d->energy[k], d->error_estimate, e), d->energy[k] - d->energy[0]);
@@ -354,11 +358,9 @@ static void print_entropy(FILE *to, const kl_result *r)
     for (int c = 0; c < r->nsite - 1; c++)
         if (isnan(r->dmrg.entropy[c])) return; /* the run was interrupted where they were not needed */
         else if (r->dmrg.entropy[c] > r->dmrg.entropy[largest]) largest = c;
-    const kl_result_charge *const last = r->ncharge > 0 ? &r->charge[r->ncharge - 1] : NULL;
-    const int mixture = kl_result_has_spin(r) && last != NULL && last->value != 0;
     fprintf(to, "entropy      %.6f at the middle cut, largest %.6f at cut %d%s\n",
             r->dmrg.entropy[(r->nsite - 1) / 2], r->dmrg.entropy[largest], largest,
-            mixture ? "; of the right part, in the equal mixture of all Sz" : "");
+            kl_result_components(r) > 1 ? "; of the right part, in the equal mixture of all Sz" : "");
 }
 
 void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts)
@@ -374,7 +376,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     const kl_dmrg_result *d = &r->dmrg;
     kl_report_head_of(to, r, facts);
     if (d->nrow > 0) print_sweeps(to, d);
-    if (r->finished) print_energies(to, d);
+    if (r->finished) print_energies(to, r);
     else fputc('\n', to);
     print_stop(to, r);
     if (r->finished) {

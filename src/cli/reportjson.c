@@ -162,6 +162,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "state_distance", d->distance);
         kl_json_int(&j, "hidden_strings", d->strings);
         kl_json_int(&j, "manifold", kl_dmrgrun_manifold(d));
+        kl_json_int(&j, "states_of_a_level", kl_result_components(r));
         kl_json_int(&j, "products", d->napply);
         kl_json_real(&j, "flop", d->flop);
         kl_json_int(&j, "dim_max", d->dim_max);

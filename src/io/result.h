@@ -124,6 +124,8 @@ kl_status kl_result_read_state(const char *path, const kl_terms *terms, kl_state
 
 /* 1: its charges have the total spin. */
 int kl_result_has_spin(const kl_result *r);
+/* States that each of its levels stands for: 2 S + 1 with the total spin, else 1. */
+int kl_result_components(const kl_result *r);
 
 /* What a result is used for. */
 typedef enum kl_match {

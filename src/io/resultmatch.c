@@ -73,6 +73,13 @@ int kl_result_has_spin(const kl_result *r)
     return n >= sizeof tail - 1 && strcmp(r->variant + n - (sizeof tail - 1), tail) == 0;
 }
 
+int kl_result_components(const kl_result *r)
+{
+    for (int c = 0; c < r->ncharge && kl_result_has_spin(r); c++)
+        if (strcmp(r->charge[c].name, "S") == 0) return (int)r->charge[c].value + 1;
+    return 1;
+}
+
 kl_status kl_result_match(const char *path, const kl_result *r, const kl_model *m, const kl_lattice *lat,
                           const kl_params *p, kl_qn target, kl_match use, kl_err *err)
 {

@@ -144,6 +144,15 @@ local passed = select(2, text:gsub("PASS", ""))
 local both = text:find "l11r" and text:find "host lr"
 ok(s == 0 and both and passed >= 2 and not text:find "FAIL", "H x with S by both strategies", text)
 
+for _, case in ipairs { { "S=1", 3, "states       1 multiplet of 3 states;" }, { "S=0", 1, "states       1;" },
+    { "S=1 --states 2", 3, "states       2 multiplets of 3 states each" }, { "Sz=1", 1, "states       1;" } } do
+    local line = "dmrg heisenberg --sites 8 -o none --charge " .. case[1]
+    local _, printed = run(line)
+    local told = result(line)
+    ok(printed:find(case[3], 1, true) and told and told.states_of_a_level == case[2],
+        "the states that a level stands for, " .. case[1], printed)
+end
+
 local sweep = result "dmrg heisenberg --sites 8 --charge S=1 --sweep-parameter J=0.5,1,2 -o sweep.h5"
 for k, J in ipairs { 0.5, 1, 2 } do
     local e = sweep and sweep.runs and sweep.runs[k] and sweep.runs[k].energy
