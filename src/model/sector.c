@@ -138,18 +138,26 @@ static double log_sum(double a, double b)
     return hi + log1p(exp(lo - hi));
 }
 
-/* to[] = from[0..n) with charges raised by c, merged with old[0..k); both ascending. Returns the length. */
-static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl_reach *from, kl_qn c,
-                     weighted *to)
+/* The first of from[j..n) that step s of a site goes on from, and where it leads. */
+static int64_t next_open(const kl_model *m, const kl_reach *from, const kl_site_type *site, int s, int64_t j,
+                         kl_qn *to)
 {
-    int64_t i = 0, j = 0, n = 0;
-    kl_qn q = from->n ? kl_qn_add(m, from->q[0], c) : c;
+    while (j < from->n && !kl_qn_step(m, from->q[j], site, s, 1, to)) j++;
+    return j;
+}
+
+/* to[] = from[0..n) raised by step s of a site, merged with old[0..k); both ascending. Returns the length. */
+static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl_reach *from,
+                     const kl_site_type *site, int s, weighted *to)
+{
+    kl_qn q = kl_qn_zero();
+    int64_t i = 0, j = next_open(m, from, site, s, 0, &q), n = 0;
     while (i < k || j < from->n) {
         const int cmp = i == k ? 1 : j == from->n ? -1 : kl_qn_cmp(old[i].q, q);
         if (cmp <= 0) to[n] = old[i++];
         else to[n] = (weighted){q, from->log_count[j]};
         if (cmp == 0) to[n].w = log_sum(to[n].w, from->log_count[j]);
-        if (cmp >= 0 && ++j < from->n) q = kl_qn_add(m, from->q[j], c);
+        if (cmp >= 0) j = next_open(m, from, site, s, j + 1, &q);
         n++;
     }
     return n;
@@ -160,14 +168,13 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
 {
     kl_status st = KL_OK;
     weighted *all = NULL, *next = NULL;
-    int cyclic = kl_model_spin(m) >= 0; /* or triangles leave some out */
+    int cyclic = 0;
     int64_t n = 0;
     *to = (kl_reach){0};
     for (int c = 0; c < m->ncharge; c++) cyclic |= m->charge[c].modulus != 0;
     KL_TRY(kl_alloc(&all, from->n * site->dim, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&next, from->n * site->dim, KL_MEM_MISC, err));
     for (int s = 0; s < site->dim; s++) {
-        const kl_qn c = kl_qn_of(m, site->state_charge[s]);
         if (cyclic) { /* raised charges are in no order */
             for (int64_t i = 0; i < from->n; i++) {
                 all[n].w = from->log_count[i];
@@ -175,7 +182,7 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
             }
             continue;
         }
-        n = merge(m, all, n, from, c, next);
+        n = merge(m, all, n, from, site, s, next);
         weighted *const swap = all;
         all = next;
         next = swap;
