@@ -18,9 +18,9 @@
 extern "C" {
 #endif
 
-/* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h and
-   kron.h changes its meaning */
-enum { KL_CUDA_ABI = 18 };
+/* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h, pool.h
+   and kron.h changes its meaning */
+enum { KL_CUDA_ABI = 19 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {

@@ -5,10 +5,14 @@
 #include <string.h>
 
 enum { LEAST = 512 };
-/* Bytes that wait at most: so many times what is in use, and this; a driver takes milliseconds for a large
-   block, and the host's memory is others' as well. */
-#define SHARE(p) ((p)->far ? 1 : 2)
-#define HEADROOM(p) ((int64_t)((p)->far ? 1 : 4) << 30)
+/* A block that waits may be so many classes, of eight an octave, larger than what is asked for. */
+enum { FIT = 6 };
+/* Bytes that may be taken in all are those that were in use at a time, a sixteenth more and this: a block
+   that waits saves the driver milliseconds, but a run is told to take what it uses. */
+#define HEADROOM ((int64_t)1 << 28)
+/* Of the host's memory, which a driver takes longest to make ready, as much as is in use may wait, and
+   this. */
+#define HEADROOM_FAR ((int64_t)1 << 30)
 
 /* Class of a size and the bytes of its blocks. */
 static int class_of(int64_t bytes, int64_t *size)
@@ -37,6 +41,7 @@ static void count(const kl_pool *p, int64_t change)
 static void use(kl_pool *p, int64_t change)
 {
     p->live += change;
+    if (p->live > p->top) p->top = p->live;
     if (!p->far) kl_mem_device_use(change);
 }
 
@@ -70,6 +75,50 @@ void kl_pool_clear(kl_pool *p)
     trim(p, 0);
     for (int c = 0; c < KL_POOL_NCLASS; c++) kl_free(&p->list[c].block);
     kl_free(&p->owned);
+    kl_free(&p->larger);
+    p->cap_larger = 0;
+}
+
+/* Bytes that may wait while so many are in use. */
+static int64_t may_wait(const kl_pool *p, int64_t live)
+{
+    if (p->far) return live + HEADROOM_FAR;
+    const int64_t top = live > p->top ? live : p->top;
+    return top - live + top / 16 + HEADROOM;
+}
+
+/* A block that waits, of class c or of one a little larger, which it keeps; NULL: there is none. */
+static void *waiting(kl_pool *p, int c, int64_t *size)
+{
+    if (p->single) return NULL;
+    for (int k = c; k <= c + FIT && k < KL_POOL_NCLASS; k++) {
+        kl_pool_list *const l = &p->list[k];
+        if (l->n == 0) continue;
+        if (k > c) {
+            if (p->nlarger == p->cap_larger) {
+                const int64_t cap = 2 * p->cap_larger + 16;
+                if (kl_realloc(&p->larger, cap, KL_MEM_MISC, NULL) != KL_OK) return NULL;
+                p->cap_larger = cap;
+            }
+            *size = size_of_class(k);
+            p->larger[p->nlarger++] = (kl_pool_owned){l->block[l->n - 1], k};
+        }
+        p->cached -= *size;
+        return l->block[--l->n];
+    }
+    return NULL;
+}
+
+/* The class of a block that comes back, *size being what its bytes ask for. */
+static int own_class(kl_pool *p, const void *block, int c, int64_t *size)
+{
+    int64_t i = p->nlarger - 1;
+    while (i >= 0 && p->larger[i].block != block) i--;
+    if (i < 0) return c;
+    const int own = (int)p->larger[i].bytes;
+    p->larger[i] = p->larger[--p->nlarger];
+    *size = size_of_class(own);
+    return own;
 }
 
 int64_t kl_pool_room(const kl_pool *p)
@@ -92,12 +141,9 @@ void *kl_pool_take(kl_pool *p, int64_t bytes)
     int64_t size;
     const int c = class_of(bytes, &size);
     if (p->single) size = bytes;
-    kl_pool_list *const l = &p->list[c];
-    void *block = NULL;
-    if (l->n > 0) {
-        block = l->block[--l->n];
-        p->cached -= size;
-    } else {
+    void *block = waiting(p, c, &size);
+    if (!block) {
+        trim(p, may_wait(p, p->live + size));
         block = fresh(p, size);
         /* first only what the user's limit asks for: a driver takes milliseconds for each block */
         if (!block && p->cached > 0 && *p->most > 0 && p->live + size <= *p->most) {
@@ -116,12 +162,12 @@ void *kl_pool_take(kl_pool *p, int64_t bytes)
 void kl_pool_give(kl_pool *p, void *block, int64_t bytes)
 {
     int64_t size;
-    const int c = class_of(bytes, &size);
     if (!block) return;
+    const int asked = class_of(bytes, &size), c = own_class(p, block, asked, &size);
     if (p->single) size = bytes;
     use(p, -size);
     if (!p->single) {
-        const int64_t most = SHARE(p) * p->live + HEADROOM(p);
+        const int64_t most = may_wait(p, p->live);
         trim(p, most - size);
         if (p->cached + size <= most && push(&p->list[c], block)) {
             p->cached += size;

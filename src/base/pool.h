@@ -1,6 +1,7 @@
 /* Device memory kept for the next who wants as much: sizes come in eight steps an octave, so that the blocks
-   of one DMRG step serve the next; what is given back waits in a list of its size, up to about twice as much
-   as is in use. Where memory comes from is the executor's.
+   of one DMRG step serve the next; what is given back waits in a list of its size, and serves whoever wants
+   as much or less by some steps. Of a device little more is taken in all than was in use at a time: what
+   waits goes back before. Where memory comes from is the executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_POOL_H
 #define KL_POOL_H
@@ -36,7 +37,9 @@ typedef struct kl_pool {
     kl_pool_list list[KL_POOL_NCLASS];
     kl_pool_owned *owned; /* what alloc gave out */
     int64_t nowned, cap_owned;
-    int64_t cached, live; /* bytes in the lists, and given out */
+    kl_pool_owned *larger; /* what was given out to who asked for less: bytes is the block's class */
+    int64_t nlarger, cap_larger;
+    int64_t cached, live, top; /* bytes in the lists, given out, and given out at most at a time */
 } kl_pool;
 
 void *kl_pool_take(kl_pool *p, int64_t bytes);             /* NULL: no memory */

@@ -144,8 +144,10 @@ local passed = select(2, text:gsub("PASS", ""))
 local both = text:find "l11r" and text:find "host lr"
 ok(s == 0 and both and passed >= 2 and not text:find "FAIL", "H x with S by both strategies", text)
 
-for _, case in ipairs { { "S=1", 3, "states       1 multiplet of 3 states;" }, { "S=0", 1, "states       1;" },
-    { "S=1 --states 2", 3, "states       2 multiplets of 3 states each" }, { "Sz=1", 1, "states       1;" } } do
+for _, case in ipairs {
+    { "S=1", 3, "states       1 multiplet of 3 states;" }, { "S=0", 1, "states       1;" },
+    { "S=1 --states 2", 3, "states       2 multiplets of 3 states each" }, { "Sz=1", 1, "states       1;" },
+} do
     local line = "dmrg heisenberg --sites 8 -o none --charge " .. case[1]
     local _, printed = run(line)
     local told = result(line)

@@ -1,5 +1,6 @@
-/* Memory of devices that waits: blocks come back to the next who wants as much, the largest go to the device
-   first where too much waits, all of them where it has none left, and what may be taken has an end.
+/* Memory of devices that waits: blocks come back to the next who wants as much or a little less, the largest
+   go to the device first where too much waits, all of them where it has none left, and what may be taken has
+   an end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/pool.h"
 #include "kl_test.h"
@@ -10,7 +11,7 @@
 typedef struct device {
     int64_t has, taken;
     uintptr_t next;
-    int64_t size[64]; /* by address */
+    int64_t size[512]; /* by address */
     int ngive;
     int64_t given; /* the last that came back */
 } device;
@@ -45,35 +46,103 @@ static void test_waiting(void **state)
     kl_pool_give(&p, a, GIB);
     kl_pool_give(&p, b, 2 * GIB);
     kl_pool_give(&p, c, 600);
-    expect_eq(d.ngive, 0);
+    expect_eq(d.ngive, 0); /* as much as was in use may wait */
     expect_true(kl_pool_take(&p, GIB) == a); /* as much is wanted again */
     expect_true(kl_pool_take(&p, 2 * GIB - 5) == b);
     expect_eq(d.next, 3);
     kl_pool_give(&p, a, GIB);
     kl_pool_give(&p, b, 2 * GIB - 5);
-    /* nothing is in use: 4 GiB may wait */
+    /* half a GiB more than ever was in use: that of 2 GiB makes room, which the small one need not */
     void *const big = kl_pool_take(&p, 7 * GIB / 2);
-    kl_pool_give(&p, big, 7 * GIB / 2);
-    expect_eq(d.ngive, 2); /* those of 2 and 1 GiB make room, which the small one need not */
+    expect_eq(d.ngive, 2);
     expect_eq(d.given, GIB);
+    expect_eq(d.taken, 7 * GIB / 2 + 640);
+    kl_pool_give(&p, big, 7 * GIB / 2);
     expect_true(kl_pool_take(&p, 600) == c);
     kl_pool_give(&p, c, 600);
     kl_pool_clear(&p);
     expect_eq(d.taken, 0);
 }
 
-/* Twice what is in use may wait besides. */
-static void test_share(void **state)
+/* A block that waits serves who wants up to six steps less, and stays what it is. */
+static void test_larger(void **state)
 {
     device d = {.has = 80 * GIB};
     kl_pool p = {.ctx = &d, .get = get, .give = give, .most = &no_limit};
     (void)state;
+    void *const a = kl_pool_take(&p, GIB), *const b = kl_pool_take(&p, GIB);
+    kl_pool_give(&p, a, GIB);
+    void *const less = kl_pool_take(&p, GIB / 8 * 7);
+    expect_true(less == a);
+    expect_eq(p.live, 2 * GIB); /* what the device misses */
+    kl_pool_give(&p, b, GIB);
+    kl_pool_give(&p, less, GIB / 8 * 7);
+    expect_true(kl_pool_take(&p, GIB) == a);
+    expect_true(kl_pool_take(&p, GIB / 16 * 10) == b);
+    expect_true(kl_pool_take(&p, GIB / 16 * 10) != b);
+    expect_eq(d.next, 3);
+    kl_pool_give(&p, b, GIB / 16 * 10);
+    void *out = NULL;
+    kl_err err;
+    expect_ok(kl_pool_alloc(&p, GIB / 8 * 7, &out, &err), err);
+    expect_true(out == b && kl_pool_has(&p, b));
+    kl_pool_release(&p, out);
+    expect_true(kl_pool_take(&p, GIB / 16 * 9) != b); /* too little for it */
+    kl_pool_clear(&p);
+}
+
+/* Of the device never much more is taken than was in use at a time, and no block is given to two. */
+static void test_ceiling(void **state)
+{
+    enum { MOST = 40 };
+    device d = {.has = 80 * GIB};
+    kl_pool p = {.ctx = &d, .get = get, .give = give, .most = &no_limit};
+    struct {
+        void *block;
+        int64_t bytes;
+    } out[MOST];
+    uint64_t seed = 5;
+    int64_t live = 0, top = 0;
+    int n = 0, nget = 0;
+    (void)state;
+    for (int round = 0; round < 400; round++) {
+        const int64_t size = (int64_t)((2 + kl_test_uniform(&seed)) * (round % 7 ? 1e8 : 1e9));
+        if (n < MOST && (n == 0 || kl_test_uniform(&seed) > 0)) {
+            out[n].block = kl_pool_take(&p, size);
+            out[n].bytes = size;
+            expect_true(out[n].block && d.size[(uintptr_t)out[n].block] >= size);
+            for (int i = 0; i < n; i++) expect_true(out[i].block != out[n].block);
+            live += d.size[(uintptr_t)out[n++].block];
+        } else {
+            const int i = (int)((kl_test_uniform(&seed) + 1) / 2 * n);
+            live -= d.size[(uintptr_t)out[i].block];
+            kl_pool_give(&p, out[i].block, out[i].bytes);
+            out[i] = out[--n];
+        }
+        if (live > top) top = live;
+        nget = (int)d.next;
+        expect_eq(p.live, live);
+        expect_true(d.taken <= top + top / 16 + GIB / 4);
+    }
+    expect_true(nget < 150); /* of some 200 blocks many had waited */
+    while (n > 0) n--, kl_pool_give(&p, out[n].block, out[n].bytes);
+    kl_pool_clear(&p);
+    expect_eq(d.taken, 0);
+    expect_eq(p.nlarger, 0);
+}
+
+/* Of the host's memory as much as is in use may wait, and 1 GiB. */
+static void test_share(void **state)
+{
+    device d = {.has = 80 * GIB};
+    kl_pool p = {.ctx = &d, .get = get, .give = give, .most = &no_limit, .far = 1};
+    (void)state;
     void *const used = kl_pool_take(&p, 4 * GIB);
     void *block[8];
-    for (int i = 0; i < 8; i++) block[i] = kl_pool_take(&p, 2 * GIB);
-    for (int i = 0; i < 8; i++) kl_pool_give(&p, block[i], 2 * GIB);
-    expect_eq(d.ngive, 2); /* 12 of 16 GiB wait */
-    expect_eq(d.taken, 16 * GIB);
+    for (int i = 0; i < 8; i++) block[i] = kl_pool_take(&p, GIB);
+    for (int i = 0; i < 8; i++) kl_pool_give(&p, block[i], GIB);
+    expect_eq(d.ngive, 3); /* 5 of 8 GiB wait */
+    expect_eq(d.taken, 9 * GIB);
     kl_pool_give(&p, used, 4 * GIB);
     kl_pool_clear(&p);
     expect_eq(d.taken, 0);
@@ -106,25 +175,29 @@ static void test_full(void **state)
 /* Of what waits below a user's limit no more goes back than a new block needs. */
 static void test_limit(void **state)
 {
+    enum { N = 60 };
     const int64_t most = 8 * GIB;
     device d = {.has = 80 * GIB};
     kl_pool p = {.ctx = &d, .get = get, .give = give, .most = &most};
     (void)state;
-    void *block[4];
-    for (int i = 0; i < 4; i++) block[i] = kl_pool_take(&p, GIB);
-    for (int i = 0; i < 4; i++) kl_pool_give(&p, block[i], GIB); /* all 4 GiB may wait */
-    void *const a = kl_pool_take(&p, 6 * GIB);
+    void *block[N];
+    for (int i = 0; i < N; i++) block[i] = kl_pool_take(&p, GIB / 8);
+    for (int i = 20; i < N; i++) kl_pool_give(&p, block[i], GIB / 8); /* all 5 GiB may wait */
+    expect_eq(d.ngive, 0);
+    void *const a = kl_pool_take(&p, 4 * GIB);
     expect_true(a != NULL);
-    expect_eq(d.ngive, 2);
+    expect_eq(d.ngive, 28);
     expect_eq(d.taken, 8 * GIB);
-    kl_pool_give(&p, a, 6 * GIB);
+    kl_pool_give(&p, a, 4 * GIB);
+    for (int i = 0; i < 20; i++) kl_pool_give(&p, block[i], GIB / 8);
     kl_pool_clear(&p);
     expect_eq(d.taken, 0);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_waiting), cmocka_unit_test(test_share),
-                                       cmocka_unit_test(test_full), cmocka_unit_test(test_limit)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_waiting), cmocka_unit_test(test_larger),
+                                       cmocka_unit_test(test_ceiling), cmocka_unit_test(test_share),
+                                       cmocka_unit_test(test_full),    cmocka_unit_test(test_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
