@@ -1,7 +1,7 @@
 /* Device memory kept for the next who wants as much: sizes come in eight steps an octave, so that the blocks
    of one DMRG step serve the next; what is given back waits in a list of its size, and serves whoever wants
-   as much or less by some steps. Of a device little more is taken in all than was in use at a time: what
-   waits goes back before. Where memory comes from is the executor's.
+   as much or less by some steps. Of a device no more is taken in all than was in use at a time and a quarter
+   of it: what has waited longest goes back before. Where memory comes from is the executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_POOL_H
 #define KL_POOL_H
@@ -13,9 +13,14 @@ extern "C" {
 
 enum { KL_POOL_NCLASS = 8 * 48 };
 
+typedef struct kl_pool_waiting {
+    void *at;
+    int64_t since; /* number of blocks that had come back before */
+} kl_pool_waiting;
+
 typedef struct kl_pool_list { /* free blocks of one size */
     int64_t n, cap;
-    void **block;
+    kl_pool_waiting *block;
 } kl_pool_list;
 
 typedef struct kl_pool_owned {
@@ -39,6 +44,7 @@ typedef struct kl_pool {
     int64_t nowned, cap_owned;
     kl_pool_owned *larger; /* what was given out to who asked for less: bytes is the block's class */
     int64_t nlarger, cap_larger;
+    int64_t ngiven; /* number of blocks that came back */
     int64_t cached, live, top; /* bytes in the lists, given out, and given out at most at a time */
 } kl_pool;
 
@@ -51,6 +57,8 @@ void kl_pool_release(kl_pool *p, void *block);
 int kl_pool_has(const kl_pool *p, const void *address); /* 1: in a block that alloc gave out */
 /* bytes that it may still give out; INT64_MAX: as many as there are */
 int64_t kl_pool_room(const kl_pool *p);
+/* bytes that it takes of a device at most while no more than so many are in use at a time */
+int64_t kl_pool_most(int64_t in_use);
 void kl_pool_clear(kl_pool *p); /* at the end, when all was given back */
 
 #ifdef __cplusplus

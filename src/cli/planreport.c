@@ -187,6 +187,11 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
     if (n == 0) return;
     if (spin) fprintf(to, "m counts multiplets of the total spin, of so many states\n");
     const kl_dmrg_plan *const last = &plan[n - 1];
+    if (last->device_bytes > 0)
+        fprintf(to,
+                "memory of the device that is in use at a time; with blocks that wait for the next who wants "
+                "as much, m = %d takes %s at most\n",
+                last->m, kl_report_bytes((double)last->device_bytes, a));
     if (last->sites == 1)
         fprintf(to,
                 "one site at a time, in sweeps without noise: the other one is in a block of %d states, its "
@@ -261,6 +266,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_json_int(&j, "operators_middle", p->bond_op_mid);
         kl_json_real(&j, "flop_apply", p->flop_apply);
         kl_json_int(&j, "memory_bytes", p->memory_bytes);
+        if (p->device_bytes > 0) kl_json_int(&j, "device_bytes", p->device_bytes);
         kl_json_real(&j, "seconds_sweep", p->seconds_sweep);
         kl_json_open(&j, "seconds_by_part", '{');
         for (int k = 0; k < KL_NPLAN; k++) kl_json_real(&j, kl_plan_part_name[k], p->seconds_part[k]);

@@ -6,6 +6,7 @@
 #include "dmrg/onesite.h"
 #include "dmrg/opdense.h"
 #include "base/mem.h"
+#include "base/pool.h"
 #include "base/prof.h"
 #include "dmrg/density.h"
 #include <math.h>
@@ -496,6 +497,11 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
                             ? 8 * all_work
                             : parts + 2 * mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork);
     if (plan->measuring_bytes > plan->memory_bytes) plan->memory_bytes = plan->measuring_bytes;
+    if (ex->space == KL_SPACE_DEVICE) {
+        plan->memory_bytes += kl_mem_device_live_bytes(); /* the executor's own */
+        plan->device_bytes = kl_pool_most(plan->memory_bytes);
+        if (ex->most_bytes > 0 && ex->most_bytes < plan->device_bytes) plan->device_bytes = ex->most_bytes;
+    }
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
     plan->nsector = mid->lay.npair;
