@@ -63,9 +63,7 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
         KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST,
                                &e->reach_left[p + 1], err));
     if (kl_reach_find(&e->reach_left[n], kl_qn_sub(terms->model, o->target, kl_qn_zero())) < 0) {
-        char q[128];
-        st = kl_fail(err, KL_EINPUT, "no state of these %d sites has %s", n,
-                     kl_qn_print(terms->model, o->target, q, sizeof q));
+        st = kl_engine_no_state(terms, o->target, err);
         goto out;
     }
     KL_TRY(kl_reach_create(terms->model, terms->type, n, n, 0, &e->reach_right[n], err));

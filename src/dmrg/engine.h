@@ -99,6 +99,8 @@ void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out,
                           kl_err *err) KL_MUST_CHECK;
 
+/* EINPUT: no state has these charges; with the total spin, which S go with the others. */
+kl_status kl_engine_no_state(const kl_terms *terms, kl_qn target, kl_err *err) KL_MUST_CHECK;
 /* Pieces that the infinite-lattice algorithm and plans put together by themselves. */
 /* Left: block 0..pos-1 (x) site pos; right: site pos (x) block pos+1..; sectors that the other side cannot
    complete are left out. */

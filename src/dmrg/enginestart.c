@@ -7,6 +7,7 @@
 #include "dmrg/engineroom.h"
 #include "dmrg/sectorfill.h"
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* of a wanted state's: a guard's energy is hardly higher for it, the wanted states' is by far lower */
@@ -42,6 +43,32 @@ static double log_weight(const kl_engine *e, const kl_reach *mine, int64_t a, co
                         log_states(e->terms->model, other, b, &above_b),
                  above = above_a + above_b;
     return power * here + (above == -INFINITY ? 0 : log1p(-exp(power * (above - here))));
+}
+
+kl_status kl_engine_no_state(const kl_terms *terms, kl_qn target, kl_err *err)
+{
+    const kl_model *const m = terms->model;
+    const int spin = kl_model_spin(m);
+    kl_reach all = {0};
+    int low = -1, high = -1; /* S that go with the other charges */
+    char q[128], with[128] = "", a[32], b[32];
+    if (spin >= 0 &&
+        kl_reach_create(m, terms->type, 0, terms->nsite, 0, &all, NULL) == KL_OK) /* else it is not told */
+        for (int64_t i = 0; i < all.n; i++) {
+            kl_qn other = all.q[i];
+            other.v[spin] = target.v[spin];
+            if (kl_qn_cmp(other, target) != 0) continue;
+            if (low < 0 || all.q[i].v[spin] < low) low = all.q[i].v[spin];
+            if (all.q[i].v[spin] > high) high = all.q[i].v[spin];
+        }
+    kl_reach_clear(&all);
+    if (low >= 0)
+        snprintf(with, sizeof with, "; allowed: S=%s", kl_charge_print(&m->charge[spin], low, a, 32));
+    if (low < high)
+        snprintf(with, sizeof with, "; allowed: S=%s to %s in steps of 1", a,
+                 kl_charge_print(&m->charge[spin], high, b, 32));
+    return kl_fail(err, KL_EINPUT, "no state of these %d sites has %s%s", terms->nsite,
+                   kl_qn_print(m, target, q, sizeof q), with);
 }
 
 /* Of about m states of a block beyond cut p, how many fall into each sector of its basis: the weight of a

@@ -236,6 +236,8 @@ for _, case in ipairs {
     { "ed heisenberg --sites 6 --charge S=scan", "take --charge Sz=S" },
     { "growth heisenberg --sites 8 --charge S=0 --m 20", "growth" },
     { "dmrg heisenberg --sites 8 --charge S=0 --pin Sz@0=1", "no scalar" },
+    { "dmrg hubbard --sites 6 --charge N=5 --charge S=1",
+        "has N=5 S=1; allowed: S=1/2 to 5/2 in steps of 1" },
     { "dmrg heisenberg --sites 8 --charge S=0 --start neel", "no definite total spin; give a path" },
     { "dmrg heisenberg --sites 8 --charge S=0 -p h=0.1", "heisenberg.lua:12" },
 } do
