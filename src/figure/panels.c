@@ -185,6 +185,10 @@ static kl_status entropies(const kl_result *r, kl_figure *f, kl_err *err)
         s->x[i] = i + 1;
         s->y[i] = e[i];
     }
+    if (kl_result_components(r) > 1) { /* the spin stands on the left: no chord's logarithm */
+        snprintf(p->note, sizeof p->note, "S > 0: of the right part, in the equal mixture of all Sz");
+        return KL_OK;
+    }
     if (line == 0) return KL_OK;
     KL_TRY(kl_panel_add(p, "", KL_STROKE_FIT, n, 0, &fit, err));
     memcpy(fit->x, p->series[0].x, sizeof(double) * (size_t)n);

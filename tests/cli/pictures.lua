@@ -71,6 +71,15 @@ for _, case in ipairs {
         c and "" or out)
 end
 
+-- With the total spin the entropies of a singlet are those of any component; above it the spin stands on the
+-- left, which the panel says.
+for _, case in ipairs { { 0, "c = [%d.]+ ± " }, { 1, "^S > 0: of the right part, in the equal mixture" } } do
+    run("dmrg heisenberg --lattice ring:16 --accuracy 1e-8 --threads 1 --output c.h5 --charge S=" .. case[1])
+    local f, out = figure "c.h5"
+    local p = panel(f, "entanglement")
+    ok(p.note:find(case[2]) and #p.series == 2 - case[1], "entropies with S=" .. case[1], p.note, out)
+end
+
 -- Sweeps: every point is drawn, above the extrapolated energy or without the lowest, which is told.
 do
     local good, seen = true, {}
