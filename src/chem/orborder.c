@@ -24,11 +24,42 @@ static int by_value(const void *pa, const void *pb)
     return a->orbital - b->orbital;
 }
 
-/* (pq|pq), of both spins together where they differ. */
-static double exchange(const kl_fcidump *f, int p, int q)
+/* How much orbitals have to do with each other. */
+typedef struct bonds {
+    const kl_fcidump *f;
+    double *w; /* [norb][norb] */
+} bonds;
+
+static double joins(const bonds *b, int p, int q) { return b->w[(int64_t)p * b->f->norb + q]; }
+
+/* Of both spins together. */
+static double hop(const kl_fcidump *f, int p, int q)
 {
-    const int64_t at = kl_pair(p, q) * f->npair + kl_pair(p, q);
-    return (fabs(f->eri[0][at]) + fabs(f->eri[1][at])) / 2;
+    const int64_t at = (int64_t)p * f->norb + q;
+    return (fabs(f->h[0][at]) + fabs(f->h[1][at])) / 2;
+}
+
+/* (pq|pq), of both spins together where they differ; where no orbitals exchange anything, as in a lattice
+   model that is written as integrals, the hoppings. */
+static kl_status make_bonds(const kl_fcidump *f, bonds *b, kl_err *err)
+{
+    const int n = f->norb;
+    double most = 0, hops = 0;
+    *b = (bonds){.f = f};
+    const kl_status st = kl_alloc(&b->w, (int64_t)n * n, KL_MEM_WORK, err);
+    if (st != KL_OK) return st;
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q < n; q++) {
+            const int64_t pair = kl_pair(p, q), at = pair * f->npair + pair;
+            b->w[(int64_t)p * n + q] = (fabs(f->eri[0][at]) + fabs(f->eri[1][at])) / 2;
+            if (p == q) continue;
+            most = fmax(most, joins(b, p, q));
+            hops = fmax(hops, hop(f, p, q));
+        }
+    if (most > 1e-12 * hops) return KL_OK;
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q < n; q++) b->w[(int64_t)p * n + q] = hop(f, p, q);
+    return KL_OK;
 }
 
 /* The second eigenvector of a Laplacian sorts n vertices: those that w[n][n] joins most become neighbours.
@@ -63,7 +94,7 @@ out:
 }
 
 /* Orders the orbitals of one group, orbital[n]. */
-static kl_status order_group(const kl_fcidump *f, int n, int *orbital, kl_err *err)
+static kl_status order_group(const bonds *b, int n, int *orbital, kl_err *err)
 {
     kl_status st = KL_OK;
     double *w = NULL;
@@ -71,7 +102,7 @@ static kl_status order_group(const kl_fcidump *f, int n, int *orbital, kl_err *e
     KL_TRY(kl_alloc(&w, (int64_t)n * n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&place, 2 * (int64_t)n, KL_MEM_WORK, err));
     for (int i = 0; i < n; i++)
-        for (int j = 0; j < n; j++) w[(int64_t)i * n + j] = i == j ? 0 : exchange(f, orbital[i], orbital[j]);
+        for (int j = 0; j < n; j++) w[(int64_t)i * n + j] = i == j ? 0 : joins(b, orbital[i], orbital[j]);
     KL_TRY(sort_by_fiedler(n, w, place, err));
     for (int k = 0; k < n; k++) place[n + k] = orbital[place[k]];
     memcpy(orbital, place + n, (size_t)n * sizeof *orbital);
@@ -81,17 +112,17 @@ out:
     return st;
 }
 
-/* Groups of orbitals that exchange integrals join, in the order of their first orbitals. */
-static kl_status fiedler(const kl_fcidump *f, int *order, kl_err *err)
+/* Groups of orbitals that are joined, in the order of their first orbitals. */
+static kl_status fiedler(const bonds *b, int *order, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int n = f->norb;
+    const int n = b->f->norb;
     char *seen = NULL;
     double most = 0;
     int done = 0;
     KL_TRY(kl_alloc(&seen, n, KL_MEM_WORK, err));
     for (int p = 0; p < n; p++)
-        for (int q = 0; q < p; q++) most = fmax(most, exchange(f, p, q));
+        for (int q = 0; q < p; q++) most = fmax(most, joins(b, p, q));
     for (int first = 0; first < n; first++) {
         if (seen[first]) continue;
         const int from = done;
@@ -99,11 +130,11 @@ static kl_status fiedler(const kl_fcidump *f, int *order, kl_err *err)
         seen[first] = 1;
         for (int k = from; k < done; k++)
             for (int q = 0; q < n; q++) {
-                if (seen[q] || !(exchange(f, order[k], q) > 1e-12 * most)) continue;
+                if (seen[q] || !(joins(b, order[k], q) > 1e-12 * most)) continue;
                 seen[q] = 1;
                 order[done++] = q;
             }
-        KL_TRY(order_group(f, done - from, order + from, err));
+        KL_TRY(order_group(b, done - from, order + from, err));
     }
 out:
     kl_free(&seen);
@@ -122,14 +153,15 @@ typedef struct families {
     int size[MAX_IRREP], *orbital[MAX_IRREP]; /* of each family */
 } families;
 
-static double mean_exchange(const kl_fcidump *f, const int *of, int a, int b)
+static double mean_joined(const bonds *x, const int *of, int a, int b)
 {
+    const kl_fcidump *const f = x->f;
     double sum = 0;
     int count = 0;
     for (int p = 0; p < f->norb; p++)
         for (int q = 0; q < f->norb; q++) {
             if (of[f->irrep[p]] != a || of[f->irrep[q]] != b) continue;
-            sum += exchange(f, p, q);
+            sum += joins(x, p, q);
             count++;
         }
     return count > 0 ? sum / count : 0;
@@ -143,13 +175,14 @@ static int best_partner(int n, const double x[MAX_IRREP][MAX_IRREP], int a)
     return best;
 }
 
-static void find_families(const kl_fcidump *f, families *s)
+static void find_families(const bonds *between, families *s)
 {
+    const kl_fcidump *const f = between->f;
     double x[MAX_IRREP][MAX_IRREP];
     int one[MAX_IRREP];
     for (int a = 0; a < MAX_IRREP; a++) s->of[a] = -1, one[a] = a;
     for (int a = 0; a < f->nirrep; a++)
-        for (int b = 0; b < f->nirrep; b++) x[a][b] = a == b ? 0 : mean_exchange(f, one, a, b);
+        for (int b = 0; b < f->nirrep; b++) x[a][b] = a == b ? 0 : mean_joined(between, one, a, b);
     for (int p = 0; p < f->norb; p++) {
         const int a = f->irrep[p], b = best_partner(f->nirrep, x, a);
         if (s->of[a] >= 0) continue;
@@ -159,11 +192,11 @@ static void find_families(const kl_fcidump *f, families *s)
 }
 
 /* How much the orbitals exchange, times the square of how far they lie apart. */
-static double spread(const kl_fcidump *f, const int *order)
+static double spread(const bonds *b, const int *order)
 {
     double sum = 0;
-    for (int i = 0; i < f->norb; i++)
-        for (int j = 0; j < i; j++) sum += exchange(f, order[i], order[j]) * (i - j) * (i - j);
+    for (int i = 0; i < b->f->norb; i++)
+        for (int j = 0; j < i; j++) sum += joins(b, order[i], order[j]) * (i - j) * (i - j);
     return sum;
 }
 
@@ -179,27 +212,28 @@ static void lay_down(const families *s, const int *place, unsigned turned, int *
 
 /* Families in their order by Fiedler, the orbitals of each by Fiedler, and each in that of its two directions
    that lets all exchange over the shortest distances. */
-static kl_status by_irreps(const kl_fcidump *f, int *order, kl_err *err)
+static kl_status by_irreps(const bonds *b, int *order, kl_err *err)
 {
     kl_status st = KL_OK;
+    const kl_fcidump *const f = b->f;
     families s = {.n = 0};
     double w[MAX_IRREP * MAX_IRREP];
     int place[MAX_IRREP];
     unsigned best = 0;
     double least = INFINITY;
-    find_families(f, &s);
-    if (s.n < 2) return fiedler(f, order, err);
+    find_families(b, &s);
+    if (s.n < 2) return fiedler(b, order, err);
     for (int g = 0; g < s.n; g++) {
         KL_TRY(kl_alloc(&s.orbital[g], f->norb, KL_MEM_WORK, err));
         for (int p = 0; p < f->norb; p++)
             if (s.of[f->irrep[p]] == g) s.orbital[g][s.size[g]++] = p;
-        KL_TRY(order_group(f, s.size[g], s.orbital[g], err));
-        for (int h = 0; h < s.n; h++) w[g * s.n + h] = g == h ? 0 : mean_exchange(f, s.of, g, h);
+        KL_TRY(order_group(b, s.size[g], s.orbital[g], err));
+        for (int h = 0; h < s.n; h++) w[g * s.n + h] = g == h ? 0 : mean_joined(b, s.of, g, h);
     }
     KL_TRY(sort_by_fiedler(s.n, w, place, err));
     for (unsigned turned = 0; turned < 1u << s.n; turned++) {
         lay_down(&s, place, turned, order);
-        const double cost = spread(f, order);
+        const double cost = spread(b, order);
         if (cost < least) {
             least = cost;
             best = turned;
@@ -257,15 +291,6 @@ enum {
     GENERATIONS = 400,
 };
 
-/* How much the orbitals exchange, times the square of how far they lie apart. */
-static double cost_of(int n, const double *exchanged, const int *order)
-{
-    double sum = 0;
-    for (int i = 0; i < n; i++)
-        for (int j = 0; j < i; j++) sum += exchanged[order[i] * (int64_t)n + order[j]] * (i - j) * (i - j);
-    return sum;
-}
-
 static int below(uint64_t *seed, int n) { return (int)(kl_random_next(seed) % (uint64_t)n); }
 
 /* A stretch of one parent where it was, the others in the order of the second one; then a stretch is
@@ -304,19 +329,15 @@ static void breed(int n, const int *a, const int *b, int *child, uint64_t *seed)
 
 /* Improves an order (Olivares-Amaya et al.): of the parents and their children the better half lives on. The
    best is never lost, so that the result is no worse than what came in. */
-static kl_status genetic(const kl_fcidump *f, int *order, kl_err *err)
+static kl_status genetic(const bonds *b, int *order, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int n = f->norb;
+    const int n = b->f->norb;
     int *pool = NULL;
-    double *exchanged = NULL;
     ranked rank[2 * PARENTS];
     int place[2 * PARENTS];
     uint64_t seed = 1;
     KL_TRY(kl_alloc(&pool, (int64_t)2 * PARENTS * n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&exchanged, (int64_t)n * n, KL_MEM_WORK, err));
-    for (int p = 0; p < n; p++)
-        for (int q = 0; q < n; q++) exchanged[p * (int64_t)n + q] = exchange(f, p, q);
     for (int k = 0; k < 2 * PARENTS; k++) {
         place[k] = k;
         memcpy(pool + (int64_t)k * n, order, (size_t)n * sizeof *order);
@@ -326,25 +347,31 @@ static kl_status genetic(const kl_fcidump *f, int *order, kl_err *err)
             breed(n, pool + (int64_t)place[below(&seed, PARENTS)] * n,
                   pool + (int64_t)place[below(&seed, PARENTS)] * n, pool + (int64_t)place[k] * n, &seed);
         for (int k = 0; k < 2 * PARENTS; k++)
-            rank[k] = (ranked){cost_of(n, exchanged, pool + (int64_t)place[k] * n), place[k]};
+            rank[k] = (ranked){spread(b, pool + (int64_t)place[k] * n), place[k]};
         qsort(rank, 2 * PARENTS, sizeof *rank, by_value);
         for (int k = 0; k < 2 * PARENTS; k++) place[k] = rank[k].orbital;
     }
     memcpy(order, pool + (int64_t)place[0] * n, (size_t)n * sizeof *order);
 out:
     kl_free(&pool);
-    kl_free(&exchanged);
     return st;
 }
 
 kl_status kl_orbitals_order(const kl_fcidump *f, const int *number, const char *how, int *order, kl_err *err)
 {
-    if (strcmp(how, "fiedler") == 0) return by_irreps(f, order, err);
-    if (strcmp(how, "genetic") == 0) {
-        const kl_status st = fiedler(f, order, err);
-        return st == KL_OK ? genetic(f, order, err) : st;
+    kl_status st = KL_OK;
+    bonds b = {0};
+    const int improves = strcmp(how, "genetic") == 0;
+    if (improves || strcmp(how, "fiedler") == 0) {
+        KL_TRY(make_bonds(f, &b, err));
+        KL_TRY(improves ? fiedler(&b, order, err) : by_irreps(&b, order, err));
+        if (improves) KL_TRY(genetic(&b, order, err));
+    } else if (strcmp(how, "canonical") != 0) {
+        KL_TRY(listed(f, number, how, order, err));
+    } else {
+        for (int p = 0; p < f->norb; p++) order[p] = p;
     }
-    if (strcmp(how, "canonical") != 0) return listed(f, number, how, order, err);
-    for (int p = 0; p < f->norb; p++) order[p] = p;
-    return KL_OK;
+out:
+    kl_free(&b.w);
+    return st;
 }

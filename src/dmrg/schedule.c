@@ -89,8 +89,7 @@ static int held_of(const kl_schedule *s, const kl_dmrg_row *row)
 {
     return row->held > 0 ? row->held : s->opts->nstate;
 }
-/* The last sweep whose energies are eigenvalues of the whole sector, whatever was truncated at other bonds;
-   NULL: there is none. */
+/* The last sweep whose energies are eigenvalues of the whole sector, whatever other bonds lost; or NULL. */
 static const kl_dmrg_row *exact_row(const kl_schedule *s, const kl_dmrg_result *res)
 {
     for (int k = res->nrow - 1; k >= 0 && s->whole; k--)
@@ -344,9 +343,9 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
                           double *still)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1], *const exact = exact_row(s, res);
+    int k = res->nrow - 2;
     *limit = b->energy[i];
     *still = INFINITY;
-    int k = res->nrow - 2;
     while (k >= 0 && alike(s, &res->row[k], b)) k--;
     if (res->nrow < 2 || b->noise > 0 || b[-1].noise > 0) return INFINITY;
     if (exact) {
@@ -366,11 +365,12 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);
     const double drop = (by_weight ? 2 : 1) * (a->energy[i] - b->energy[i]) * w / (lost(s, a) - w);
-    /* States left out lie at least the gap above: a flatter line joins two energies equal to rounding. */
-    /* what is beyond a bond lies some couplings above, and the nearer the less of it is left */
+    /* What is beyond a bond lies some couplings above, and the nearer the less of it is left; what is left
+       out lies at least the gap above: a flatter line joins two energies equal to rounding. */
     const double least = b->sites == 1 ? LEAST_OF_VARIANCE * b->variance / s->unit.joint : 0;
     const double none = 0.5 * slope_of(s, b) * s->unit.joint * w; /* what no line would tell */
-    double left = fmax(fmax(drop, divisor(s, gap) * w), least);
+    const double above = gap < INFINITY ? fmin(gap, s->unit.gap) : divisor(s, gap);
+    double left = fmax(fmax(drop, above * w), least);
     if (is_doubtful(s, res, a, b, i)) left = fmin(left, none);
     *limit = b->energy[i] - left;
     if (b->sites == 1 && s->opts->nsweep) left = fmax(left, none); /* sweeps may end before that line bends */

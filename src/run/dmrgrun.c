@@ -11,6 +11,7 @@
 #include "comm/ranks.h"
 #include "config.h"
 #include "dmrg/components.h"
+#include "run/bartrial.h"
 #include "run/edresult.h"
 #include "run/outputs.h"
 #include "run/runfile.h"
@@ -296,6 +297,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     KL_TRY(kl_dmrg_run(t->terms, t->ex, &t->dmrg, &monitor, state, &found, err));
     KL_TRY(tell_seconds(t->ex, &found, err));
     t->dmrg.entropy = NULL;
+    KL_TRY(kl_bartrial(x, &monitor, &found, err));
     KL_TRY(kl_result_set_dmrg(x->r, &found, err));
     if (t->molecule != NULL) KL_TRY(kl_moleculetask_tell(t->molecule, x->r, err));
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;

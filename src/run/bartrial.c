@@ -1,0 +1,170 @@
+/* Sweeps with more states or in a better order of the sites: see bartrial.h.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "run/bartrial.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* of how far couplings reach, squared: an order is better than another where it is so much shorter */
+#define SHORTER 1.5
+/* the same of molecules, where everything is joined with everything */
+#define SHORTER_MOLECULE 1.05
+
+enum {
+    SWEEPS = 4,
+    PRODUCTS = 8, /* with H at every bond, for each state */
+    FEW = 64, /* states: fewer are tried with MORE times as many, but no more than that */
+    MORE = 4
+};
+#define ACCURACY 1e-9 /* relative, where none is asked for */
+
+double kl_bartrial_reach(const kl_terms *t)
+{
+    double sum = 0, all = 0, most = 0;
+    for (int64_t i = 0; i < t->nterm; i++)
+        if (t->term[i].nop > 1) most = fmax(most, fabs(t->term[i].coef));
+    for (int64_t i = 0; i < t->nterm && most > 0; i++) {
+        const kl_term *const term = &t->term[i];
+        if (term->nop < 2) continue;
+        const double c = term->coef / most;
+        const double reach = t->op[term->first + term->nop - 1].pos - t->op[term->first].pos;
+        sum += c * c * reach * reach;
+        all += c * c;
+    }
+    return all > 0 ? sum / all : 0;
+}
+
+static int is_wanted(const kl_task *t, const kl_dmrg_result *found)
+{
+    const int ended = found->stop == KL_STOP_M_MAX || found->stop == KL_STOP_DISCARD ||
+                      found->stop == KL_STOP_MAX_SWEEP || found->stop == KL_STOP_SCHEDULE;
+    const double relative = t->dmrg.accuracy > 0 ? t->dmrg.accuracy : ACCURACY,
+                 wanted = t->dmrg.error > 0 ? t->dmrg.error : relative * fabs(found->energy[0]);
+    if (!ended || t->ex->ranks != NULL || found->nrow == 0) return 0;
+    return isfinite(found->error_estimate) && found->error_estimate > wanted;
+}
+
+/* The task of x in an order by name; NULL where that order is none. */
+static kl_status task_in_order(const kl_dmrgrun *x, kl_options *o, char *order, kl_task **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_task *const t = x->t;
+    *o = *t->o;
+    o->order = order;
+    o->start = NULL;
+    o->resume = NULL;
+    KL_TRY(kl_task_create_given(o, &t->given, out, err));
+    if (x->at != NULL) {
+        char name[128];
+        const size_t length = kl_split_name(x->at->sweep);
+        snprintf(name, sizeof name, "%.*s", (int)length, x->at->sweep);
+        KL_TRY(kl_task_set(*out, name, x->at->value, err));
+    }
+out:
+    if (st != KL_OK) kl_task_destroy(out);
+    return st;
+}
+
+/* The task in the best of the orders that have names, of which *o says the options. Where none is better than
+   that of the run, name is empty; *out is NULL then, or where `always' in the run's own order. */
+static kl_status better_order(const kl_dmrgrun *x, int always, kl_options *o, char *name, size_t room,
+                              kl_task **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    static const char *const of_lattices[] = {"fiedler", "column"}, *const of_molecules[] = {"fiedler"};
+    const int molecule = x->t->molecule != NULL, n = molecule ? 1 : 2;
+    kl_task *other = NULL;
+    double least = kl_bartrial_reach(x->t->terms) / (molecule ? SHORTER_MOLECULE : SHORTER);
+    *out = NULL;
+    for (int k = 0; k < n; k++) {
+        const char *const word = molecule ? of_molecules[k] : of_lattices[k];
+        char text[16];
+        snprintf(text, sizeof text, "%s", word);
+        KL_TRY(task_in_order(x, o, text, &other, err));
+        const double spread = kl_bartrial_reach(other->terms);
+        kl_task_destroy(&other);
+        if (!(spread < least)) continue;
+        least = spread;
+        snprintf(name, room, "%s", word);
+    }
+    if (name[0] == '\0' && !always) goto out;
+    KL_TRY(task_in_order(x, o, name[0] != '\0' ? name : x->t->o->order, out, err));
+    KL_TRY(kl_task_charges(*out, err));
+    KL_TRY(kl_task_aim(*out, x->t->dmrg.target, err));
+out:
+    if (st != KL_OK) kl_task_destroy(out);
+    return st;
+}
+
+/* What the lower energies of another run, known to its own bar, tell of the states found. */
+static void widen(const kl_dmrg_result *other, kl_dmrg_result *found)
+{
+    double lower = 0;
+    for (int i = 0; i < found->nstate; i++) lower = fmax(lower, found->energy[i] - other->energy[i]);
+    const double own = isfinite(other->error_estimate) ? other->error_estimate : lower;
+    const double before = found->error_estimate, bar = lower + own;
+    if (!(lower > 0) || !(bar > before)) return;
+    found->error_estimate = bar;
+    found->distance = fmin(1, found->distance * sqrt(bar / before));
+    if (!(found->gap <= bar)) return;
+    found->unresolved = fmax(found->unresolved, fmax(found->gap, before * 1e-16));
+    found->distance = 1;
+}
+
+/* As many sweeps as tell a bar: noise where they are cheap, two without. */
+static kl_dmrg_opts trial_options(const kl_task *own, const kl_task *other, int m, kl_dmrg_sweep *sweep)
+{
+    kl_dmrg_opts o = own->dmrg;
+    for (int k = 0; k < SWEEPS; k++)
+        sweep[k] = (kl_dmrg_sweep){.m = k < 2 ? (m + 1) / 2 : m, .noise = k == 0 ? 1e-4 : k == 1 ? 1e-5 : 0};
+    o.start = other->dmrg.start;
+    o.nstart = other->dmrg.nstart;
+    o.nsweep = SWEEPS;
+    o.sweep = sweep;
+    o.max_apply = o.nstate > 1 ? 2 * o.nstate * PRODUCTS : PRODUCTS;
+    o.discard = 0;
+    o.m_min = 0;
+    o.measured = 0;
+    o.alone = 1;
+    o.records = NULL;
+    o.ndone = 0;
+    o.done = NULL;
+    o.direction = 0;
+    o.entropy = NULL;
+    return o;
+}
+
+kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_result *found, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_options options;
+    char name[16] = "", text[240];
+    kl_task *other = NULL;
+    kl_state *state = NULL;
+    kl_dmrg_result trial = {0};
+    kl_dmrg_sweep sweep[SWEEPS];
+    if (!is_wanted(x->t, found)) return KL_OK;
+    const kl_dmrg_row *const last = &found->row[found->nrow - 1];
+    const int kept = x->t->dmrg.discard > 0 && last->m_reached < last->m ? last->m_reached : last->m;
+    const int m = kept >= FEW ? kept : MORE * kept < FEW ? MORE * kept : FEW;
+    KL_TRY(better_order(x, m > kept, &options, name, sizeof name, &other, err));
+    if (other == NULL) goto out;
+    const kl_dmrg_opts o = trial_options(x->t, other, m, sweep);
+    const kl_dmrg_monitor only = {.self = monitor->self, .interrupted = monitor->interrupted};
+    KL_TRY(kl_dmrg_run(other->terms, x->t->ex, &o, &only, &state, &trial, err));
+    if (trial.stop == KL_STOP_INTERRUPTED || !(trial.energy[0] < found->energy[0])) goto out;
+    const double before = found->error_estimate;
+    widen(&trial, found);
+    if (!(found->error_estimate > before)) goto out;
+    snprintf(text, sizeof text,
+             "%d sweeps of m = %d%s%s end %.2g lower, so that the error bar is %.2g and not %.2g", SWEEPS, m,
+             name[0] != '\0' ? " in the order " : "", name, found->energy[0] - trial.energy[0],
+             found->error_estimate, before);
+    kl_watch_note(x->watch, text);
+out:
+    kl_dmrg_result_clear(&trial);
+    kl_state_destroy(&state);
+    kl_task_destroy(&other);
+    return st;
+}
