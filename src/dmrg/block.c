@@ -108,9 +108,24 @@ void kl_block_destroy(kl_block **pb)
     kl_free(pb);
 }
 
+/* What lies between matrices was never written: it is whatever this memory held before, and is no matter of a
+   file. */
+static void clear_gaps(kl_block *b)
+{
+    double *const data = (double *)b->data.addr;
+    const int n = b->basis.nsec;
+    for (int64_t at = 0; at < (int64_t)b->nop * n; at++) {
+        if (b->off[at] < 0) continue;
+        const int rows = b->basis.dim[b->dst[at]], cols = b->basis.dim[at % n];
+        const int64_t size = (int64_t)rows * cols, room = kl_block_room(rows, cols);
+        memset(data + b->off[at] + size, 0, (size_t)(room - size) * sizeof *data);
+    }
+}
+
 kl_status kl_block_file(kl_block *b, const char *folder, kl_err *err)
 {
     int fd;
+    clear_gaps(b);
     const kl_status st = kl_scratch_write(folder, (const double *)b->data.addr, b->ndata, &fd, err);
     if (st != KL_OK) return st;
     b->file = fd + 1;

@@ -6,6 +6,7 @@
 #include "dmrg/renorm.h"
 #include "kl_test.h"
 #include "phase.h"
+#include <unistd.h>
 
 /* Matrix of operator `op` of a block from sector i, as the block holds it; NULL where there is none. To be
    freed. */
@@ -178,6 +179,33 @@ static void check_known(const core_job *j, const kl_bigop *g, const kl_isometry 
     free(dim);
 }
 
+/* A block that waits in a file comes back as it was, and of this memory the file holds the matrices alone. */
+static void check_file(kl_block *b)
+{
+    kl_err err = {""};
+    const int n = b->basis.nsec;
+    double *const x = (double *)b->data.addr;
+    double *const read = calloc((size_t)b->ndata + 1, sizeof *read);
+    char *const used = calloc((size_t)b->ndata + 1, 1);
+    for (int64_t at = 0; at < (int64_t)b->nop * n; at++)
+        if (b->off[at] >= 0)
+            memset(used + b->off[at], 1, (size_t)b->basis.dim[b->dst[at]] * (size_t)b->basis.dim[at % n]);
+    double *const want = calloc((size_t)b->ndata + 1, sizeof *want);
+    for (int64_t i = 0; i < b->ndata; i++) {
+        want[i] = used[i] ? x[i] : 0;
+        if (!used[i]) x[i] = 7;
+    }
+    expect_ok(kl_block_file(b, NULL, &err), err);
+    expect_eq(pread(b->file - 1, read, (size_t)b->ndata * sizeof *read, 0),
+              (ssize_t)b->ndata * (ssize_t)sizeof *read);
+    expect_true(memcmp(read, want, (size_t)b->ndata * sizeof *read) == 0);
+    expect_ok(kl_block_unfile(b, &err), err);
+    expect_true(memcmp((const double *)b->data.addr, want, (size_t)b->ndata * sizeof *read) == 0);
+    free(used);
+    free(read);
+    free(want);
+}
+
 static int keep_even(void *self, kl_qn q)
 {
     (void)self;
@@ -274,6 +302,7 @@ static void check_side(const core_job *j, kl_side side, int drop)
         kl_block_destroy(&next[1]);
         j->ex->vt.release(j->ex, &data);
         kl_isometry_destroy(&o);
+        check_file(b);
         kl_block_destroy(&b);
         b = next[0];
     }
