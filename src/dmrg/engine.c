@@ -412,8 +412,8 @@ out:
 }
 
 /* Operators that H x takes: the centre's, or for LR those multiplied out, in e->dense. LR's take several
-   times the memory, and where the device has not got that, l-1-1-r's serve. A side without a site is dense as
-   it is. */
+   times the memory, and where the device has not got that, l-1-1-r's serve. A side without a site is copied,
+   too: its operators are matrices as they are, and stacked they are few products. */
 static kl_status operators_of_product(kl_engine *e, const kl_bigop *of[2], kl_err *err)
 {
     kl_status st = KL_OK;
@@ -422,10 +422,9 @@ static kl_status operators_of_product(kl_engine *e, const kl_bigop *of[2], kl_er
     of[0] = e->row_op, of[1] = e->col_op;
     drop_dense(e);
     if (e->strategy != KL_STRATEGY_LR) goto out;
-    const int sited[2] = {!(e->one && e->one->side == KL_LEFT), !(e->one && e->one->side == KL_RIGHT)};
     for (int i = 0; i < 2; i++) {
         int64_t one = 0;
-        if (sited[i]) KL_TRY(kl_bigop_dense_doubles(of[i], &one, err));
+        KL_TRY(kl_bigop_dense_doubles(of[i], &one, err));
         doubles += one;
     }
     int has;
@@ -436,7 +435,6 @@ static kl_status operators_of_product(kl_engine *e, const kl_bigop *of[2], kl_er
         goto out;
     }
     for (int i = 0; i < 2; i++) {
-        if (!sited[i]) continue;
         KL_TRY(kl_bigop_dense(of[i], &e->dense[i], err));
         of[i] = e->dense[i];
     }
@@ -444,10 +442,12 @@ out:
     return st;
 }
 
-/* What was multiplied out stays for growth where memory for as much again is left. */
+/* What was multiplied out stays for growth where memory for as much again is left; a side without a site does
+   not grow. */
 static void keep_dense(kl_engine *e)
 {
     int64_t doubles = 0;
+    if (e->one) kl_bigop_destroy(&e->dense[e->one->side]);
     for (int i = 0; i < 2; i++) doubles += e->dense[i] ? e->dense[i]->npack : 0;
     const int limited = e->host_bytes > 0 && kl_mem_live_total() + 8 * doubles > e->host_bytes;
     if (limited || (e->ex->vt.room && e->ex->vt.room(e->ex) < 9 * doubles)) drop_dense(e);

@@ -311,13 +311,13 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &mid->lay, err));
     int64_t dense[2] = {0, 0};
     KL_TRY(kl_bigop_dense_doubles(mid->l, &dense[0], err));
-    if (!one) KL_TRY(kl_bigop_dense_doubles(mid->r, &dense[1], err));
+    KL_TRY(kl_bigop_dense_doubles(mid->r, &dense[1], err));
     plan->dense_doubles = dense[0] + dense[1];
     plan->lr_too_large = lr && !kl_engine_lr_fits(ex, plan->dense_doubles, mid->lay.n, o->nstate);
     if (lr && !plan->lr_too_large) {
-        mid->nparts = mid->l->npack + (one ? 0 : mid->r->npack);
+        mid->nparts = mid->l->npack + mid->r->npack;
         KL_TRY(kl_bigop_make_dense(mid->l, err));
-        if (!one) KL_TRY(kl_bigop_make_dense(mid->r, err));
+        KL_TRY(kl_bigop_make_dense(mid->r, err));
     }
     KL_TRY(kl_superblock_records(mid->l, mid->r, &mid->lay, &mid->batch, err));
     plan->centre_doubles =
