@@ -350,6 +350,14 @@ double kl_densities_spin(kl_densities *d, const double *value, int ms2)
     return sum;
 }
 
+double kl_densities_spin_mixed(double s2, int ms2)
+{
+    const double clearly = 0.01, least = fabs(0.5 * ms2);
+    for (double s = least; s * (s + 1) <= s2 + clearly; s += 1)
+        if (fabs(s2 - s * (s + 1)) <= clearly) return 0;
+    return fmax(0, s2 - least * (least + 1));
+}
+
 /* ---------------------------------------------------------------- all of it */
 
 double kl_densities_energy(const kl_fcidump *f, const double *up, const double *dn,

@@ -25,6 +25,9 @@ void kl_densities_two(kl_densities *d, const double *value, double *gamma[3]);
 
 /* <S^2> of a state with Sz = ms2 / 2, of orbitals that both spins share. */
 double kl_densities_spin(kl_densities *d, const double *value, int ms2);
+/* How far such an <S^2> lies above that of the least total spin, |ms2| / 2, where no total spin has it: too
+   few states keep spins together, and states of several are mixed. Else 0. */
+double kl_densities_spin_mixed(double s2, int ms2);
 
 /* entropy[norb], information[norb][norb]: -sum w ln w of each orbital's density matrix; of two orbitals the
    sum of theirs less that of both together, on the diagonal that of one, as kl_reduced_mutual has it of sites

@@ -292,8 +292,26 @@ static void test_memory(void **state)
     kl_fcidump_destroy(&f);
 }
 
+/* Rows by hand: <S^2>, 2 M, what is mixed. */
+static void test_mixed_spins(void **state)
+{
+    static const struct {
+        double s2;
+        int ms2;
+        double mixed;
+    } row[] = {{0, 0, 0},      {-1e-9, 0, 0},   {1e-3, 0, 0},       {0.3, 0, 0.3},  {2.001, 0, 0},
+               {1.5, 0, 1.5},  {3.18, 0, 3.18}, {6.0 - 1e-4, 0, 0}, {0.75, 1, 0},   {0.75, -1, 0},
+               {1.25, 1, 0.5}, {3.75, 1, 0},    {2, 2, 0},          {2.5, -2, 0.5}, {6, 2, 0}};
+    (void)state;
+    for (size_t k = 0; k < sizeof row / sizeof *row; k++) {
+        kl_test_case("<S^2> = %g, 2 M = %d", row[k].s2, row[k].ms2);
+        expect_near(kl_densities_spin_mixed(row[k].s2, row[k].ms2), row[k].mixed, 1e-12);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_ci), cmocka_unit_test(test_memory)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_against_ci), cmocka_unit_test(test_memory),
+                                       cmocka_unit_test(test_mixed_spins)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }
