@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #if defined(__has_feature)
@@ -273,6 +274,32 @@ int64_t kl_mem_peak_bytes(kl_mem_kind kind)
 int64_t kl_mem_total_peak_bytes(void) { return atomic_load_explicit(&total.peak, memory_order_relaxed); }
 
 int64_t kl_mem_live_total(void) { return atomic_load_explicit(&total.live, memory_order_relaxed); }
+
+/* What the process has now. */
+static int64_t process_bytes(void)
+{
+    long long pages = 0;
+    FILE *const f = fopen("/proc/self/statm", "r");
+    if (f == NULL) return 0;
+    if (fscanf(f, "%*s %lld", &pages) != 1) pages = 0;
+    fclose(f);
+    return pages * sysconf(_SC_PAGESIZE);
+}
+
+int64_t kl_mem_process_peak_bytes(void)
+{
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) == 0 ? (int64_t)used.ru_maxrss * 1024 : 0;
+}
+
+int64_t kl_mem_ours_of(double allowed)
+{
+    enum { LEAST = 1000000 };
+    const int64_t others = process_bytes() - kl_mem_live_total();
+    if (!(allowed > 0)) return 0;
+    if (others <= 0) return (int64_t)allowed;
+    return (int64_t)allowed > others + LEAST ? (int64_t)allowed - others : LEAST;
+}
 
 double kl_mem_machine_bytes(void) { return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE); }
 

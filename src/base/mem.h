@@ -55,6 +55,11 @@ void kl_mem_reset_peaks(void);
 void kl_mem_watch(void);
 int64_t kl_mem_watched_peak(void);
 double kl_mem_machine_bytes(void); /* memory of this machine */
+/* The peak of the whole process as the system counts it, with what is of no kind of ours: the program and its
+   libraries. 0: the system does not tell. */
+int64_t kl_mem_process_peak_bytes(void);
+/* Of so many bytes for the whole process what is left for our own blocks, 1 MB at least; 0 for 0. */
+int64_t kl_mem_ours_of(double allowed);
 const char *kl_mem_text(double bytes, char buf[32]); /* "1.25 GB"; returns buf */
 
 /* Memory of the host that comes from elsewhere, a device's pinned memory: it counts as if it were ours. */

@@ -162,7 +162,8 @@ static void facts_of(const run *x, kl_run_facts *facts)
     *facts = (kl_run_facts){.exec = x->t->placement ? kl_placement_name(x->t->placement) : x->t->ex->name,
                             .nthread = x->t->ex->nthread,
                             .output = x->path[0] != '\0' ? x->path : NULL,
-                            .seconds = kl_clock() - x->started};
+                            .seconds = kl_clock() - x->started,
+                            .host_memory = x->o->host_memory};
 }
 
 static void print_result(const run *x)

@@ -192,6 +192,9 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
                 "memory of the device that is in use at a time; with blocks that wait for the next who wants "
                 "as much, m = %d takes %s at most\n",
                 last->m, kl_report_bytes((double)last->device_bytes, a));
+    if (last->process_bytes > 0)
+        fprintf(to, "the whole process takes about %s then, its program and gaps between blocks included\n",
+                kl_report_bytes((double)last->process_bytes, a));
     if (last->sites == 1)
         fprintf(to,
                 "one site at a time, in sweeps without noise: the other one is in a block of %d states, its "
@@ -267,6 +270,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_json_real(&j, "flop_apply", p->flop_apply);
         kl_json_int(&j, "memory_bytes", p->memory_bytes);
         if (p->device_bytes > 0) kl_json_int(&j, "device_bytes", p->device_bytes);
+        if (p->process_bytes > 0) kl_json_int(&j, "process_bytes", p->process_bytes);
         kl_json_real(&j, "seconds_sweep", p->seconds_sweep);
         kl_json_open(&j, "seconds_by_part", '{');
         for (int k = 0; k < KL_NPLAN; k++) kl_json_real(&j, kl_plan_part_name[k], p->seconds_part[k]);

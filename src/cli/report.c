@@ -274,6 +274,18 @@ static void print_inside(FILE *to, const kl_dmrg_result *d)
     fprintf(to, c->size > EACH ? ", ..." : "");
 }
 
+/* Of a run that was to keep to so many bytes: what the whole process took. */
+static void print_limit(FILE *to, double allowed)
+{
+    const double rounding = 1.02, process = (double)kl_mem_process_peak_bytes();
+    char a[32], b[32];
+    if (!(allowed > 0) || process == 0) return;
+    fprintf(to, "; the whole process %s of %s allowed", kl_report_bytes(process, a),
+            kl_report_bytes(allowed, b));
+    if (process > rounding * allowed)
+        fprintf(to, ": MORE THAN --host-memory, for a bond at work needs it; fewer states take less");
+}
+
 static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *facts)
 {
     char a[32], b[32], ranks[KL_REPORT_RANKS];
@@ -298,6 +310,7 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
                 kl_report_bytes((double)peak, a));
         first = 0;
     }
+    print_limit(to, facts->host_memory);
     if (kl_mem_device_peak_bytes() > 0)
         fprintf(to, "; on the device %s, of which %s were in use at a time",
                 kl_report_bytes((double)kl_mem_device_peak_bytes(), a),

@@ -15,6 +15,7 @@ typedef struct kl_run_facts {
     int nthread;
     const char *output;   /* NULL: no file */
     double seconds;       /* of the whole program so far */
+    double host_memory;   /* bytes that it was to keep to; 0: no limit */
     const char *command;  /* NULL: the one that the result is of */
     const struct kl_edreport_scan *scan; /* sectors that were looked at before this one; NULL: none */
     const kl_exec *ran;   /* NULL: nothing more is told of it */

@@ -109,6 +109,7 @@ void kl_report_json_facts(kl_json *j, const kl_run_facts *facts)
     kl_json_real(j, "seconds_total", facts->seconds);
     kl_json_open(j, "memory_peak_bytes", '{');
     kl_json_int(j, "total", kl_mem_total_peak_bytes());
+    kl_json_int(j, "process", kl_mem_process_peak_bytes());
     kl_json_int(j, "device", kl_mem_device_peak_bytes());
     kl_json_int(j, "device_in_use", kl_mem_device_used_bytes());
     for (int k = 0; k < KL_MEM_NKIND; k++)

@@ -159,41 +159,75 @@ static kl_status noise_records(const kl_density *d, int e, int64_t at, int64_t *
     return KL_OK;
 }
 
-kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err *err)
+/* Adds the group of sector e, whose matrix begins at `at`. */
+static kl_status sector_records(const kl_density *d, int noise, int e, int64_t at, kl_batch *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int dim = kl_density_mine(d)->dim[e];
+    int64_t nwork = 0;
+    KL_TRY(kl_batch_open_group(b, at, (int64_t)dim * dim, err));
+    if (noise) KL_TRY(noise_records(d, e, at, &nwork, b, err));
+    else KL_TRY(weight_records(d, e, at, b, err));
+    kl_batch_close_group(b, nwork);
+out:
+    return st;
+}
+
+/* Of a list of these sectors. */
+static void describe(const kl_density *d, int noise, kl_batch *b)
+{
+    const kl_basis *const mine = kl_density_mine(d);
+    b->zero = 1;
+    b->nx = d->nstate * d->wave.layout->n;
+    b->ny = d->nplace;
+    for (int e = 0; e < mine->nsec && !d->place; e++) b->ny += (int64_t)mine->dim[e] * mine->dim[e];
+    if (noise) kl_bigop_bases(d->grown, b);
+}
+
+/* What is listed so far is run, and the list is empty again. */
+static kl_status run_listed(kl_exec *ex, const kl_density *d, int noise, kl_batch *b, kl_dptr rho,
+                            kl_err *err)
+{
+    describe(d, noise, b);
+    return b->ngroup > 0 ? kl_batch_run(b, ex, d->wave.psi, rho, err) : KL_OK;
+}
+
+/* Noise has a record for every piece of every operator, a million in a molecule: a processor lists them a
+   few sectors at a time. */
+static kl_status run_records(kl_exec *ex, const kl_density *d, int noise, kl_dptr rho, kl_err *err)
+{
+    enum { MANY = 1 << 16 };
+    kl_status st = KL_OK;
+    const kl_basis *const mine = kl_density_mine(d);
+    int64_t at = 0;
+    kl_batch b;
+    kl_batch_init(&b);
+    for (int e = 0; e < mine->nsec; e++) {
+        if (d->place) at = d->place[e];
+        if (at < 0) continue;
+        KL_TRY(sector_records(d, noise, e, at, &b, err));
+        at += (int64_t)mine->dim[e] * mine->dim[e];
+        if (b.nrec > MANY && ex->space == KL_SPACE_HOST) KL_TRY(run_listed(ex, d, noise, &b, rho, err));
+    }
+    KL_TRY(run_listed(ex, d, noise, &b, rho, err));
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+kl_status kl_density_records(const kl_density *d, kl_batch *b, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_basis *const mine = kl_density_mine(d);
     int64_t at = 0;
     for (int e = 0; e < mine->nsec; e++) {
-        const int64_t numbers = (int64_t)mine->dim[e] * mine->dim[e];
-        int64_t nwork = 0;
-        if (d->place) {
-            at = d->place[e];
-            if (at < 0) continue;
-        }
-        KL_TRY(kl_batch_open_group(b, at, numbers, err));
-        if (noise) KL_TRY(noise_records(d, e, at, &nwork, b, err));
-        else KL_TRY(weight_records(d, e, at, b, err));
-        kl_batch_close_group(b, nwork);
-        at += numbers;
+        if (d->place) at = d->place[e];
+        if (at < 0) continue;
+        KL_TRY(sector_records(d, 0, e, at, b, err));
+        at += (int64_t)mine->dim[e] * mine->dim[e];
     }
-    b->zero = 1;
-    b->nx = d->nstate * d->wave.layout->n;
-    b->ny = d->place ? d->nplace : at;
-    if (noise) kl_bigop_bases(d->grown, b);
+    describe(d, 0, b);
 out:
-    return st;
-}
-
-static kl_status run_records(kl_exec *ex, const kl_density *d, int noise, kl_dptr rho, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_batch b;
-    kl_batch_init(&b);
-    KL_TRY(kl_density_records(d, noise, &b, err));
-    if (b.ngroup > 0) KL_TRY(kl_batch_run(&b, ex, d->wave.psi, rho, err));
-out:
-    kl_batch_clear(&b);
     return st;
 }
 

@@ -24,9 +24,9 @@ static inline const kl_basis *kl_density_other(const kl_density *d)
     return d->side == KL_LEFT ? &d->wave.col->basis : &d->wave.row->basis;
 }
 
-/* Records that make the matrices of the sectors I, dim(I)^2 numbers each: the average of
-   psi psi^T over the states; noise: the sum over the operators L of `grown` of (L psi)(L psi)^T instead. */
-kl_status kl_density_records(const kl_density *d, int noise, kl_batch *b, kl_err *err) KL_MUST_CHECK;
+/* Records that make the matrices of the sectors I, dim(I)^2 numbers each: the average of psi psi^T over the
+   states. */
+kl_status kl_density_records(const kl_density *d, kl_batch *b, kl_err *err) KL_MUST_CHECK;
 
 /* Writes the matrices to rho. */
 kl_status kl_density_make(kl_exec *ex, const kl_density *d, kl_dptr rho, kl_err *err) KL_MUST_CHECK;

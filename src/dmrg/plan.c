@@ -172,7 +172,8 @@ typedef struct middle {
     double list_seconds; /* that listing the operators that grow took */
     int64_t two; /* numbers of the wavefunction of two sites then, which is there before and after */
     int64_t centre; /* doubles of the packs of the bond that has most of them */
-    int64_t base_bytes; /* of terms, and of the operators' growth, whatever m is */
+    int64_t base_bytes; /* of terms, and of the operators' growth, whatever m is; */
+    int64_t begin_bytes; /* while these are made */
 } middle;
 
 static void clear_middle(middle *c, int n)
@@ -289,9 +290,12 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
                                .seed = o->seed,
                                .full = o->full};
     const int64_t before = kl_mem_live_total();
+    const int64_t of_terms =
+        terms->term_room * (int64_t)sizeof *terms->term + terms->op_room * (int64_t)sizeof *terms->op;
+    kl_mem_watch();
     KL_TRY(kl_engine_create(terms, ex, &eo, &mid->e, err));
-    mid->base_bytes = kl_mem_live_total() - before + terms->term_room * (int64_t)sizeof *terms->term +
-                      terms->op_room * (int64_t)sizeof *terms->op;
+    mid->base_bytes = kl_mem_live_total() - before + of_terms;
+    mid->begin_bytes = kl_mem_watched_peak() - before + of_terms;
     for (int i = 0; i < 2; i++) {
         side_plan *const s = &mid->s[i];
         KL_TRY(kl_alloc(&s->block, n + 1, KL_MEM_MISC, err));
@@ -412,7 +416,7 @@ static kl_status take_lists(const kl_dmrg_opts *o, kl_dmrg_plan *plan, middle *m
     qsort(plan->pair, (size_t)plan->npair, sizeof *plan->pair, by_flop);
     KL_TRY(make_cells(plan, &mid->batch, err));
     const kl_density d = {.wave = {.row = mid->row, .col = mid->col, .layout = lay}, .nstate = o->nstate};
-    KL_TRY(kl_density_records(&d, 0, &plan->density, err));
+    KL_TRY(kl_density_records(&d, &plan->density, err));
     KL_TRY(kl_batch_close(&plan->density, err));
     KL_TRY(kl_batch_close(&mid->batch, err));
     mid->batch.lasting = 1;
@@ -450,6 +454,14 @@ static int64_t measuring_bytes(const kl_exec *ex, const kl_dmrg_opts *o, const m
         if (sum > most) most = sum;
     }
     return 8 * (held + most) / 8 * (device ? 9 : 8); /* pools round up */
+}
+
+/* Of the whole process that has so many bytes of ours: the program and its libraries, and what lies free
+   between blocks (0 to a fifth). */
+static int64_t process_bytes(int64_t ours)
+{
+    const int64_t program = 17000000;
+    return program + ours + ours / 10;
 }
 
 /* Sizes, and the memory at the fullest moment: blocks of one side up to the middle and of the other side from
@@ -501,6 +513,9 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
         plan->memory_bytes += kl_mem_device_live_bytes(); /* the executor's own */
         plan->device_bytes = kl_pool_most(plan->memory_bytes);
         if (ex->most_bytes > 0 && ex->most_bytes < plan->device_bytes) plan->device_bytes = ex->most_bytes;
+    } else {
+        if (mid->begin_bytes > plan->memory_bytes) plan->memory_bytes = mid->begin_bytes;
+        plan->process_bytes = process_bytes(plan->memory_bytes);
     }
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
