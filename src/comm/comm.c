@@ -214,13 +214,14 @@ out:
     return st;
 }
 
-/* Open MPI looks for networks that match messages by themselves, which takes 0.2 s: ranks of one machine have
-   no use for them. What the user says of it stays. */
+/* Open MPI looks for networks that match messages by themselves, which takes 0.2 s, and opens UCX, which
+   writes hooks over functions of this process that free memory (those of a sanitizer died of it): ranks of
+   one machine have no use for either. What the user says of it stays. */
 static void spare_networks(const kl_launch *l)
 {
     int here;
     if (!number_of("OMPI_COMM_WORLD_LOCAL_SIZE", &here) || here != l->size) return;
-    if (!getenv("OMPI_MCA_pml") && !getenv("OMPI_MCA_mtl")) setenv("OMPI_MCA_pml", "^cm", 0);
+    if (!getenv("OMPI_MCA_pml") && !getenv("OMPI_MCA_mtl")) setenv("OMPI_MCA_pml", "^cm,ucx", 0);
 }
 
 kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err)
