@@ -569,6 +569,7 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
                         .nproduct = products_of(o),
                         .flop = plan->flop_apply,
                         .nrecord = (double)plan->nrecord,
+                        .dim = plan->dim,
                         .list_seconds = mid->list_seconds,
                         .nstep = 2.0 * (n > 2 ? n - 2 : 1),
                         .nlike = steps_like_middle(mid, n)};

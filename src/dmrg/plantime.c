@@ -1,6 +1,7 @@
 /* How long a sweep would take: see plantime.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/plantime.h"
+#include "base/dense.h"
 #include "base/gemm.h"
 #include "base/mem.h"
 #include "base/prof.h"
@@ -16,6 +17,10 @@ const char *const kl_plan_part_name[KL_NPLAN] = {"products with H", "truncation"
 #define HOST_STEP 2e-4 /* seconds of a step here, beside all work */
 #define DEVICE_STEP 5e-3 /* the same on a device: lists, launches and what is waited for */
 #define GROWTH 2.0 /* products with H that growing blocks and expanding bases are worth */
+/* Of the eigensolver's vectors on the host, for each product with H: passes that add one to another. */
+#define VECTOR_PASSES 8.0
+/* Of a sweep on the host, done by one thread however many there are. */
+#define ONE_THREAD 0.2
 
 /* GFLOP/s of the small product kernel at the sizes of a middling sector, in a few milliseconds. */
 static kl_status measure_rate(int n, double *flops, kl_err *err)
@@ -37,6 +42,60 @@ static kl_status measure_rate(int n, double *flops, kl_err *err)
     }
 out:
     kl_free(&a);
+    return st;
+}
+
+/* Seconds of an eigenproblem of n rows here, by the cube of n. */
+static kl_status measure_eigen(int n, double *seconds, kl_err *err)
+{
+    enum {
+        LEAST = 24,
+        MOST = 128,
+        SAMPLES = 3,
+    };
+    kl_status st = KL_OK;
+    double *a = NULL, *w = NULL;
+    uint64_t state = 1;
+    n = n < LEAST ? LEAST : n > MOST ? MOST : n;
+    KL_TRY(kl_alloc(&a, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&w, n, KL_MEM_WORK, err));
+    *seconds = INFINITY;
+    for (int sample = 0; sample < SAMPLES; sample++) {
+        for (int64_t i = 0; i < (int64_t)n * n; i++) {
+            state = state * 6364136223846793005u + 1442695040888963407u;
+            a[i] = (double)(state >> 40) / (double)(1 << 24);
+        }
+        const double t0 = kl_prof_seconds();
+        KL_TRY(kl_dense_eig(n, a, n, w, err));
+        *seconds = fmin(*seconds, (kl_prof_seconds() - t0) / ((double)n * n * n));
+    }
+out:
+    kl_free(&a);
+    kl_free(&w);
+    return st;
+}
+
+/* Seconds a number that adding one vector of n numbers to another takes. */
+static kl_status measure_pass(int64_t n, double *seconds, kl_err *err)
+{
+    enum {
+        MOST = 1 << 20,
+        SAMPLES = 4,
+    };
+    kl_status st = KL_OK;
+    double *x = NULL;
+    n = n < 1 ? 1 : n > MOST ? MOST : n;
+    KL_TRY(kl_alloc(&x, 2 * n, KL_MEM_WORK, err));
+    double *const y = x + n;
+    *seconds = INFINITY;
+    for (int sample = 0; sample < SAMPLES; sample++) {
+        const double t0 = kl_prof_seconds();
+        for (int64_t i = 0; i < n; i++) y[i] += 0.5 * x[i];
+        *seconds = fmin(*seconds, (kl_prof_seconds() - t0) / (double)n);
+        x[0] = y[n - 1]; /* so that no pass is left out */
+    }
+out:
+    kl_free(&x);
     return st;
 }
 
@@ -106,7 +165,7 @@ static int descending(const void *pa, const void *pb)
 
 /* Of a truncation at the middle bond: dim[nsector] of the eigenproblems, descending; returns the flops of
    what products do. */
-static double truncation(const kl_plan_middle *mid, int *dim)
+static double truncation(const kl_plan_middle *mid, int there, int *dim)
 {
     double flop = 0;
     for (int k = 0; k < mid->nsector; k++) {
@@ -116,7 +175,7 @@ static double truncation(const kl_plan_middle *mid, int *dim)
                                      .wide = mid->nstate * s->cols,
                                      .known = s->kept,
                                      .growth = 1,
-                                     .there = 1,
+                                     .there = there,
                                      .narrow = mid->narrow};
         const kl_sector_way way = kl_sector_choose(&here);
         dim[k] = way.width;
@@ -126,6 +185,37 @@ static double truncation(const kl_plan_middle *mid, int *dim)
     return flop;
 }
 
+void kl_plan_host_of(const kl_plan_middle *mid, const kl_plan_host *r, int nthread, double seconds[KL_NPLAN])
+{
+    const double threads = ONE_THREAD + (1 - ONE_THREAD) / nthread,
+                 vectors = VECTOR_PASSES * r->pass * (double)(mid->dim * mid->nstate);
+    double cubes = 0;
+    for (int k = 0; k < mid->nsector; k++) cubes += pow(r->width[k], 3);
+    seconds[KL_PLAN_PRODUCTS] =
+        threads * mid->nlike * mid->nproduct * (mid->flop / r->rate + vectors) + mid->nstep * HOST_STEP;
+    seconds[KL_PLAN_TRUNCATION] =
+        threads * mid->nlike * (cubes * r->eigen + (r->flop + GROWTH * mid->flop) / r->rate);
+}
+
+static kl_status host_seconds(const kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN],
+                              double *rate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int *width = NULL;
+    kl_plan_host r;
+    KL_TRY(kl_alloc(&width, mid->nsector, KL_MEM_WORK, err));
+    r.width = width;
+    r.flop = truncation(mid, 0, width);
+    KL_TRY(measure_rate(mid->mean_rows, &r.rate, err));
+    KL_TRY(measure_eigen(mid->nsector > 0 ? width[0] : 1, &r.eigen, err));
+    KL_TRY(measure_pass(mid->dim, &r.pass, err));
+    kl_plan_host_of(mid, &r, ex->nthread, seconds);
+    *rate = r.rate;
+out:
+    kl_free(&width);
+    return st;
+}
+
 kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN], double *rate,
                           kl_err *err)
 {
@@ -133,14 +223,9 @@ kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds
     int *dim = NULL;
     seconds[KL_PLAN_BUS] = 0;
     seconds[KL_PLAN_LISTS] = mid->nstep * mid->list_seconds;
-    if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) {
-        KL_TRY(measure_rate(mid->mean_rows, rate, err));
-        seconds[KL_PLAN_PRODUCTS] = mid->nstep * (mid->nproduct * mid->flop / *rate + HOST_STEP);
-        seconds[KL_PLAN_TRUNCATION] = mid->nstep * 5.0 * mid->flop / *rate;
-        goto out;
-    }
+    if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) return host_seconds(ex, mid, seconds, rate, err);
     KL_TRY(kl_alloc(&dim, mid->nsector, KL_MEM_WORK, err));
-    const double flop = truncation(mid, dim);
+    const double flop = truncation(mid, 1, dim);
     const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, mid->nsector);
     KL_TRY(measure_device(ex, (int)cbrt(mid->flop / (2.0 * fmax(mid->nrecord, 1))), rate, err));
     seconds[KL_PLAN_PRODUCTS] = mid->nlike * (mid->nproduct + GROWTH) * mid->flop / *rate;

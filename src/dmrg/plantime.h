@@ -1,6 +1,7 @@
-/* How long a sweep would take, from the sizes of its middle bond and rates that are measured in
-   milliseconds. Host: about five products with H a bond, and as much again for truncation and growth.
-   Devices: the products, truncation as it would be done, and some milliseconds of lists.
+/* How long a sweep would take, from the sizes of its middle bond and rates that are measured in milliseconds.
+   Host: about five products with H a bond, the eigensolver's vectors, an eigenproblem or products a sector in
+   truncation, and growth. Devices: the products, truncation as it would be done, and some milliseconds of
+   lists.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PLANTIME_H
 #define KL_PLANTIME_H
@@ -28,10 +29,22 @@ typedef struct kl_plan_middle {
     int mean_rows;   /* of a middling product, for the host */
     double nproduct; /* products with H at a bond */
     double flop, nrecord; /* of one */
+    int64_t dim; /* of the wavefunction */
     double list_seconds;  /* that listing the operators of a step takes here */
     double nstep; /* steps of a sweep; */
     double nlike; /* as many at the middle would be as much work */
 } kl_plan_middle;
+
+/* What is measured of the host on one thread, and what truncation at the middle bond asks for. */
+typedef struct kl_plan_host {
+    double rate; /* flop a second of products */
+    double eigen; /* seconds of an eigenproblem by the cube of its rows */
+    double pass; /* seconds a number of adding one vector to another */
+    double flop; /* of truncation's products */
+    const int *width; /* [nsector] rows of its eigenproblems */
+} kl_plan_host;
+/* Products and truncation on nthread threads, a fifth of whose work is one thread's. Pure. */
+void kl_plan_host_of(const kl_plan_middle *mid, const kl_plan_host *r, int nthread, double seconds[KL_NPLAN]);
 
 /* *rate: flop a second of products with H. */
 kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN], double *rate,
