@@ -61,8 +61,9 @@ kl_status kl_terms_create(const kl_model *m, const kl_lattice *lat, const kl_par
 
 /* Adds coef * product (in the order given, lattice positions already DMRG positions; may repeat and be
    unsorted), e.g. a pinning field. Call kl_terms_merge after the last one: it sorts, merges equal strings,
-   drops those that cancel (1e-15 of the sum of the magnitudes), and refuses a string that breaks a charge or
-   is odd, and a sum that is not Hermitian. When it refuses, the list is as it was before the merge. */
+   drops those that cancel (1e-15 of the sum of the magnitudes), and refuses a string that breaks a charge, is
+   odd or has more than KL_MAX_FACTOR operators, and a sum that is not Hermitian. When it refuses, the list is
+   as it was before the merge. */
 kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, int plus_hc,
                        kl_err *err) KL_MUST_CHECK;
 kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;

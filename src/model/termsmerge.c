@@ -90,6 +90,19 @@ void kl_string_origin(const kl_terms *t, int def, char *text, size_t size)
                  t->model->term[def].text);
 }
 
+/* Lists that were not made by kl_terms_add may hold longer strings (kl_stringterms_create). */
+static kl_status check_lengths(const kl_terms *t, kl_err *err)
+{
+    char origin[320];
+    for (int64_t k = 0; k < t->nterm; k++) {
+        if (t->term[k].nop >= 1 && t->term[k].nop <= KL_MAX_FACTOR) continue;
+        kl_string_origin(t, t->def[k], origin, sizeof origin);
+        return kl_fail(err, KL_EINPUT, "%s: a string of %d operators; 1 to %d can be merged", origin,
+                       t->term[k].nop, KL_MAX_FACTOR);
+    }
+    return KL_OK;
+}
+
 static kl_status check_string(const kl_terms *t, const kl_term *term, int def, kl_err *err)
 {
     const kl_model *m = t->model;
@@ -167,6 +180,7 @@ kl_status kl_terms_merge(kl_terms *t, kl_err *err)
     merged.nterm = merged.nop = 0;
     merged.term_room = t->nterm;
     merged.op_room = t->nop;
+    KL_TRY(check_lengths(t, err));
     KL_TRY(kl_alloc(&h, t->nterm, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&spare, t->nterm, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&merged.term, t->nterm, KL_MEM_MISC, err));

@@ -619,6 +619,33 @@ static void test_added(void **state)
     core_no_memory();
 }
 
+/* One operator more than strings under construction have room for: refused, nothing written, the list as it
+   was; one of the most that there is room for is merged. */
+static void test_long_strings(void **state)
+{
+    enum { LONG = KL_MAX_FACTOR + 1 };
+    (void)state;
+    kl_err err = {""};
+    term_setup s = term_make(core_model("heisenberg", "S=1/2"), "chain:10", "column", NULL);
+    kl_op_at op[LONG];
+    const int64_t before = s.terms->nterm;
+    for (int k = 0; k < LONG; k++) op[k] = (kl_op_at){.pos = k, .op = kl_site_op_find(s.terms->type[0], "Sz")};
+    core_refused(kl_terms_add(s.terms, 1.0, LONG, op, 0, &err), &err, (const char *[]){"9", "8", NULL});
+    for (int n = KL_MAX_FACTOR; n <= LONG; n++) {
+        expect_ok(kl_terms_add(s.terms, 0.5, KL_MAX_FACTOR, op, 0, &err), err);
+        kl_term *const last = &s.terms->term[s.terms->nterm - 1];
+        /* where the string before it ends there is one operator to spare */
+        last->first -= n - KL_MAX_FACTOR;
+        last->nop = n;
+        const kl_status st = kl_terms_merge(s.terms, &err);
+        if (n == KL_MAX_FACTOR) expect_ok(st, err);
+        else core_refused(st, &err, (const char *[]){"an added term", "9 operators", "1 to 8", NULL});
+        assert_int_equal(s.terms->nterm, before + 1 + (n > KL_MAX_FACTOR));
+    }
+    term_drop(&s);
+    core_no_memory();
+}
+
 static void test_refusals(void **state)
 {
     kl_err err = {""};
@@ -834,6 +861,7 @@ int main(void)
         cmocka_unit_test(test_against_oracle), cmocka_unit_test(test_signs),
         cmocka_unit_test(test_orders),         cmocka_unit_test(test_double_bonds),
         cmocka_unit_test(test_merging),        cmocka_unit_test(test_added),
+        cmocka_unit_test(test_long_strings),
         cmocka_unit_test(test_refusals),       cmocka_unit_test(test_params),
         cmocka_unit_test(test_random),         cmocka_unit_test(test_many),
         cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_translation),
