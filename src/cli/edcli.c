@@ -59,7 +59,9 @@ static void on_sample(void *self, const char *charges, int sample, int step)
     watcher *const w = self;
     const double now = kl_clock();
     if (!w->live || now - w->last <= 0.2) return;
-    fprintf(stderr, "\r%s sample %d, step %d  %.1f s   ", charges, sample + 1, step, now - w->started);
+    if (sample < 0)
+        fprintf(stderr, "\r%s lowest states, product %d  %.1f s   ", charges, step, now - w->started);
+    else fprintf(stderr, "\r%s sample %d, step %d  %.1f s   ", charges, sample + 1, step, now - w->started);
     w->drawn = 1;
     w->last = now;
 }

@@ -1,12 +1,15 @@
 /* Thermodynamics from typical states.
-   1. In each sector `nsample` random vectors |r>; Lanczos from each gives energies e_j and weights w_j = dim
-      |<r|j>|^2, so that the sum of w_j f(e_j), averaged
-   over r, estimates the trace of f(H): exactly in its moments up to twice the number of steps, with an error
-   of sqrt(dim) over the samples. 2. A sector of few states by all its energies. 3. Sums over sectors at a
-   temperature; every sum is taken once with all samples and once without each of them.
+   1. In each sector the lowest states by themselves, for a random vector has a share of a single state that
+      varies by more than its mean: at low temperatures nothing else would count. 2. `nsample` random vectors
+      |r> without them; Lanczos from each gives energies e_j and weights w_j = dim |<r|j>|^2, dim being the
+      number of the other states, so that the sum of w_j f(e_j), averaged over r, estimates the trace of f(H)
+      over these: exactly in its moments up to twice the number of steps, with an error of sqrt(dim) over the
+      samples. 3. A sector of few states by all its energies. 4. Sums over sectors at a temperature; every sum
+      is taken once with all samples and once without each of them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/edthermal.h"
 #include "base/dense.h"
+#include "solve/lobpcg.h"
 #include "solve/recurrence.h"
 #include "base/mem.h"
 
@@ -17,8 +20,12 @@ enum {
     STEPS = 100,
     EXACT = -1,
     BETWEEN = -1,
+    LOWEST = -2,
     LOOK_EVERY = 10,
 };
+#define APART 1e-6 /* of the energy: two levels */
+#define LOW 6 /* such states of a sector, */
+#define MANY_UNTIL 1048576.0 /* of up to this many states; of a larger one the lowest alone */
 
 typedef struct point {
     double energy, weight;
@@ -32,16 +39,18 @@ struct kl_thermal {
     int64_t n, room;
     point *p;
     kl_thermal_facts facts;
-    int sample;    /* to go on with in the next sector; BETWEEN: none */
-    kl_keep chain; /* and its recurrence */
+    int sample; /* to go on with in the next sector; LOWEST: with its lowest states; BETWEEN: none */
+    int low; /* its states that stand by themselves */
+    kl_keep chain; /* and its recurrence, or what the solver of the lowest states kept */
 };
 
 /* ---------------------------------------------------------------- what is kept */
 
 /* ORDER: sectors that are in, those by all energies, products, states, lowest energy, current sample,
-   points; then the points; then the recurrence. */
+   points, states that stand by themselves of the current sector, and of those that are in; then the points;
+   then the recurrence. */
 enum {
-    HEAD = 7,
+    HEAD = 9,
     POINT = 3 + KL_MAX_CHARGE,
 };
 
@@ -58,7 +67,7 @@ static kl_status pack(const kl_thermal *t, int64_t nsector, double dim, int samp
     KL_TRY(kl_alloc(&number, out.nnumber, KL_MEM_MISC, err));
     const double head[HEAD] = {
         (double)nsector, (double)t->facts.nfull, (double)t->facts.napply, dim, t->facts.lowest, sample,
-        (double)t->n};
+        (double)t->n,    (double)t->low,         (double)t->facts.nlow};
     memcpy(number, head, sizeof(head));
     for (int64_t i = 0; i < t->n; i++) {
         double *const to = number + HEAD + POINT * i;
@@ -83,7 +92,8 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
     const double *const f = from->number;
     if (from->nnumber < HEAD || !is_count(f[0], 0x1p53) || !is_count(f[1], f[0]) || !is_count(f[2], 0x1p53) ||
         !is_count(f[6], (double)((from->nnumber - HEAD) / POINT)) ||
-        !(f[5] >= (double)BETWEEN && f[5] < t->opts.nsample))
+        !(f[5] >= (double)LOWEST && f[5] < t->opts.nsample) || !is_count(f[7], KL_LOBPCG_MOST) ||
+        !is_count(f[8], 0x1p53))
         return kl_fail(err, KL_EINPUT,
                        "thermodynamics: the %lld numbers kept are not those of a sum over %d samples",
                        (long long)from->nnumber, t->opts.nsample);
@@ -92,9 +102,11 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
     t->facts = (kl_thermal_facts){.nsector = (int64_t)f[0],
                                   .nfull = (int64_t)f[1],
                                   .napply = (int64_t)f[2],
+                                  .nlow = (int64_t)f[8],
                                   .dim = f[3],
                                   .lowest = f[4]};
     t->sample = (int)f[5];
+    t->low = (int)f[7];
     for (int64_t i = 0; i < t->n; i++) {
         const double *const p = f + HEAD + POINT * i;
         t->p[i] = (point){.energy = p[0], .weight = p[1], .sample = (int)p[2]};
@@ -106,6 +118,18 @@ static kl_status unpack(kl_thermal *t, const kl_keep *from, kl_err *err)
     t->chain = kl_keep_behind(from, HEAD + POINT * t->n, 0);
 out:
     return st;
+}
+
+kl_ed_opts kl_thermal_lowest(double dim)
+{
+    const int many = dim <= MANY_UNTIL;
+    return (kl_ed_opts){.solver = many ? KL_ED_LOBPCG : KL_ED_LANCZOS,
+                        .nstate = !many            ? 1
+                                  : dim >= 8 * LOW ? LOW
+                                                   : (int)dim / 8,
+                        .accuracy = 1e-10,
+                        .want_vectors = 1,
+                        .as_found = many};
 }
 
 kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out, kl_err *err)
@@ -148,7 +172,7 @@ out:
     return st;
 }
 
-/* 2. */
+/* 3. */
 static kl_status add_full(kl_thermal *t, kl_ed *ed, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -210,14 +234,104 @@ static kl_status keep_write(void *self, const kl_keep *chain, kl_err *err)
     return pack(t, t->facts.nsector, t->facts.dim, s->sample, chain, err);
 }
 
-/* 1. Sector after sector is counted when all its samples are in: a part of them would count like all. */
+typedef struct lowstates {
+    kl_dptr x; /* [n][ldx], device: states that stand by themselves */
+    int64_t ldx;
+    int n;
+} lowstates;
+
+static kl_status low_write(void *self, const kl_keep *solver, kl_err *err)
+{
+    const watch *const s = self;
+    const kl_thermal *const t = s->t;
+    return pack(t, t->facts.nsector, t->facts.dim, LOWEST, solver, err);
+}
+
+static int low_step(void *self, int napply, double energy, double residual)
+{
+    watch *const s = self;
+    const kl_thermal_opts *const o = &s->t->opts;
+    (void)energy, (void)residual;
+    s->stopped = o->step && o->step(o->self, -1, napply);
+    return s->stopped;
+}
+
+/* How many of the states found stand by themselves: as far as a level ends for sure. Which states of a
+   multiplet are found, if not all are, is up to rounding, and so would be random vectors without them. */
+static int count_good(const kl_ed_result *r)
+{
+    int n = 0;
+    if (r->stop != KL_ED_CONVERGED && r->stop != KL_ED_STAGNATED) return 0;
+    const double size = fmax(fabs(r->energy[0]), fabs(r->energy[r->nstate - 1]));
+    for (int i = 1; i < r->nstate; i++)
+        if (r->energy[i] - r->energy[i - 1] > APART * size) n = i;
+    return n > 0 ? n : r->nstate;
+}
+
+/* 1. A run that goes on with samples has their energies already; the states it finds once more. */
+static kl_status find_lowest(kl_thermal *t, kl_ed *ed, lowstates *out, int *stopped, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_ed_result r = {0};
+    watch w = {.t = t};
+    kl_keeper keeper = {.self = &w, .due = keep_due, .write = low_write};
+    const int have = t->sample >= 0;
+    kl_ed_opts opts = kl_thermal_lowest((double)ed->space->dim);
+    opts.seed = t->opts.seed;
+    opts.self = &w;
+    opts.step = low_step;
+    if (t->sample == LOWEST) keeper.from = &t->chain;
+    if (t->opts.keeper && !have) opts.keeper = &keeper;
+    if (opts.nstate == 0) goto out;
+    KL_TRY(kl_ed_run(ed, &opts, &out->x, &out->ldx, &r, err));
+    *stopped = r.stop == KL_ED_INTERRUPTED;
+    if (*stopped) goto out;
+    out->n = have ? t->low : count_good(&r);
+    for (int i = 0; i < out->n && !have; i++)
+        KL_TRY(push(t, r.energy[i], 1.0, EXACT, ed->space->target, err));
+    if (!have) t->facts.napply += r.napply;
+out:
+    if (st == KL_OK && !*stopped) {
+        t->low = out->n;
+        if (!have) t->sample = BETWEEN;
+    }
+    kl_ed_result_clear(&r);
+    return st;
+}
+
+/* Takes the lowest states out of v; twice, for rounding. */
+static kl_status take_out(const kl_ed *ed, const lowstates *low, kl_dptr v, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = ed->ex;
+    double *c = NULL;
+    if (low->n == 0) return KL_OK;
+    KL_TRY(kl_alloc(&c, low->n, KL_MEM_WORK, err));
+    for (int twice = 0; twice < 2; twice++) {
+        ex->vt.dots(ex, ed->op.n, low->n, low->x, low->ldx, v, c);
+        for (int i = 0; i < low->n; i++) c[i] = -c[i];
+        ex->vt.combine(ex, ed->op.n, low->n, low->x, low->ldx, c, 1.0, v);
+    }
+out:
+    kl_free(&c);
+    return st;
+}
+
+/* 2. Sector after sector is counted when all its samples are in: a part of them would count like all. */
 static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = ed->ex;
     kl_dptr v[3] = {{0}};
     double *host = NULL;
-    const int64_t dim = ed->space->dim, before = t->n;
+    lowstates low = {.n = 0};
+    const int64_t before = t->n;
+    KL_TRY(find_lowest(t, ed, &low, stopped, err));
+    if (*stopped) {
+        t->n = before;
+        goto out;
+    }
+    const int64_t dim = ed->space->dim - low.n;
     const int64_t m = t->opts.nstep < dim ? t->opts.nstep : dim;
     KL_TRY(kl_alloc(&host, 3 * m + m * m, KL_MEM_WORK, err));
     double *const energy = host + 2 * m, *const a = host + 3 * m;
@@ -231,9 +345,11 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
     for (int i = 0; i < 3; i++) KL_TRY(ex->vt.alloc(ex, ed->op.n, &v[i], err));
     for (; w.sample < t->opts.nsample; w.sample++) {
         /* no seed's samples are another's */
-        if (!keeper.from)
+        if (!keeper.from) {
             KL_TRY(kl_ed_random(ed, kl_hash_mix(kl_hash_mix(KL_HASH_EMPTY, t->opts.seed), (uint64_t)w.sample),
                                 v[0], err));
+            KL_TRY(take_out(ed, &low, v[0], err));
+        }
         kl_recurrence_run run = {.m = (int)m,
                                  .alpha = host,
                                  .beta = host + m,
@@ -262,6 +378,7 @@ static kl_status add_samples(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err
     }
 out:
     for (int i = 0; i < 3; i++) ex->vt.release(ex, &v[i]);
+    ex->vt.release(ex, &low.x);
     kl_free(&host);
     return st;
 }
@@ -274,6 +391,8 @@ kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err)
     if (ed->space->dim <= t->opts.full) KL_TRY(add_full(t, ed, err));
     else KL_TRY(add_samples(t, ed, stopped, err));
     if (*stopped) return KL_OK;
+    t->facts.nlow += t->low;
+    t->low = 0;
     t->facts.nsector++;
     t->facts.dim += (double)ed->space->dim;
     if (k && k->due(k->self)) KL_TRY(pack(t, t->facts.nsector, t->facts.dim, BETWEEN, NULL, err));
@@ -281,7 +400,7 @@ out:
     return st;
 }
 
-/* ---------------------------------------------------------------- 3. sums */
+/* ---------------------------------------------------------------- 4. sums */
 
 enum { NSUM = 3 + 2 * KL_MAX_CHARGE }; /* Z, E, E^2, and Q, Q^2 of each charge */
 

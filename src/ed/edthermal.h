@@ -1,5 +1,6 @@
 /* Thermodynamics from typical states: the finite-temperature Lanczos method (Jaklic and Prelovsek, Phys. Rev.
-   B 49, 5065 (1994)), summed over sectors; small sectors by all their energies. k_B = 1.
+   B 49, 5065 (1994)), summed over sectors; the lowest states of each by themselves, small sectors by all
+   their energies. k_B = 1.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_EDTHERMAL_H
 #define KL_EDTHERMAL_H
@@ -13,12 +14,16 @@ typedef struct kl_thermal_opts {
     int full; /* largest number of states of a sector for LAPACK; 0: KL_ED_FULL_AUTO */
     uint64_t seed;
     void *self; /* of the monitor: */
-    int (*step)(void *self, int sample, int step); /* nonzero: stop; may be NULL */
+    /* nonzero: stop; may be NULL. sample -1: of the lowest states */
+    int (*step)(void *self, int sample, int step);
     /* NULL, or keeps the sum so far. from is looked at by create for numbers, and by the first add for
        vectors: the sectors that are in (kl_thermal_about) are left out by the caller; the run ends with the
        same bits */
     const kl_keeper *keeper;
 } kl_thermal_opts;
+
+/* How the lowest states of a sector of `dim` states are found, nstate of them; 0: none are. */
+kl_ed_opts kl_thermal_lowest(double dim);
 
 /* No sector yet. m is borrowed, the options are copied. */
 kl_status kl_thermal_create(const kl_model *m, const kl_thermal_opts *opts, kl_thermal **out,
@@ -41,9 +46,10 @@ typedef struct kl_thermal_row {
 kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row,
                               kl_err *err) KL_MUST_CHECK;
 
-/* What is in it: sectors, states, products with H, the lowest energy seen. */
+/* What is in it: sectors, those by all energies, states of the others that stand by themselves, products with
+   H; states, the lowest energy seen. */
 typedef struct kl_thermal_facts {
-    int64_t nsector, nfull, napply;
+    int64_t nsector, nfull, nlow, napply;
     double dim, lowest;
 } kl_thermal_facts;
 kl_thermal_facts kl_thermal_about(const kl_thermal *t);

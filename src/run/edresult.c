@@ -153,9 +153,10 @@ kl_status kl_edresult_add_thermal(kl_result *r, const kl_model *m, const int sca
                                      used > 0 ? ", " : ", summed over all ", m->charge[c].name);
     snprintf(
         note, sizeof(note),
-        "%lld%s (%lld by all energies), %.15g states, %d samples, %lld products with H, lowest energy %.12g",
-        (long long)facts->nsector, summed, (long long)facts->nfull, facts->dim, nsample,
-        (long long)facts->napply, facts->lowest);
+        "%lld%s (%lld by all energies), %.15g states, %lld lowest by themselves, %d samples, %lld products "
+        "with H, lowest energy %.12g",
+        (long long)facts->nsector, summed, (long long)facts->nfull, facts->dim, (long long)facts->nlow,
+        nsample, (long long)facts->napply, facts->lowest);
     KL_TRY(kl_result_add(r, "thermal/temperature", note, 1, shape, v, err));
     for (int i = 0; i < n; i++) v[2 * i] = row[i].energy, v[2 * i + 1] = row[i].energy_error;
     KL_TRY(kl_result_add(r, "thermal/energy", "<H> and its error", 2, shape, v, err));

@@ -312,6 +312,18 @@ static int on_sample(void *self, int sample, int step)
     return kl_ranks_any(s->x->t->ex, kl_interrupted());
 }
 
+/* What a sector needs at most: for its samples, or for its lowest states. */
+static kl_status thermal_opts(const kl_task *t, kl_qn sector, int sorted, kl_ed_opts *out, kl_err *err)
+{
+    kl_ed_plan p;
+    *out = (kl_ed_opts){.solver = KL_ED_LANCZOS, .nstate = 1, .sorted = sorted};
+    const kl_status st = kl_ed_make_plan(t->terms, sector, kl_edrun_form(t->o), out, t->ex->nthread, &p, err);
+    if (st != KL_OK || p.size.dim <= (double)KL_ED_FULL_AUTO) return st;
+    *out = kl_thermal_lowest(p.size.dim);
+    out->sorted = sorted;
+    return KL_OK;
+}
+
 kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -332,7 +344,8 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
                             .seed = t->dmrg.seed,
                             .self = &watched,
                             .step = on_sample};
-    kl_ed_opts three = {.solver = KL_ED_LANCZOS, .nstate = 1, .sorted = kl_ranks_size(t->ex) > 1};
+    kl_ed_opts needs;
+    int sorted = kl_ranks_size(t->ex) > 1;
     kl_edkeep_open(&keep, t->ex, x->path, o->checkpoint_every, x->watch);
     keep.pace.kept = x->going_on;
     KL_TRY(kl_options_values("--temperatures", o->temperatures, &ntemperature, &temperature, err));
@@ -346,7 +359,10 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
         sector[0] = t->target;
         n = 1;
     }
-    for (int64_t i = 0; i < n; i++) KL_TRY(check_memory(t, sector[i], &three, err));
+    for (int64_t i = 0; i < n; i++) {
+        KL_TRY(thermal_opts(t, sector[i], sorted, &needs, err));
+        KL_TRY(check_memory(t, sector[i], &needs, err));
+    }
     t->dmrg.target = t->target;
     KL_TRY(kl_runfile_options(o, t, NULL, &options, err));
     if (x->going_on) {
@@ -357,7 +373,7 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
                            keep.path));
         KL_TRY(refuse_typed(o, (const char *const[]){"charge", "samples", "steps", "seed", NULL},
                             "thermodynamics", err));
-        three.sorted = keep.sorted;
+        sorted = keep.sorted;
         keep.keeper.from = &keep.file.from; /* its numbers; the vectors when the sector is there */
     }
     keep.stage = KL_EDSTAGE_THERMAL;
@@ -365,7 +381,8 @@ kl_status kl_edrun_thermal(kl_edrun *x, kl_err *err)
     KL_TRY(kl_thermal_create(t->model, &opts, &sum, err));
     for (int64_t i = kl_thermal_about(sum).nsector; i < n && !x->stopped; i++) {
         kl_qn_print(t->model, sector[i], watched.charges, sizeof(watched.charges));
-        KL_TRY(kl_edrun_operator(t, sector[i], &three, &ed, err));
+        KL_TRY(thermal_opts(t, sector[i], sorted, &needs, err));
+        KL_TRY(kl_edrun_operator(t, sector[i], &needs, &ed, err));
         keep.n = kl_linop_all(&ed->op);
         keep.begin = ed->begin;
         keep.sorted = ed->space->right.behind > 0;
@@ -413,7 +430,8 @@ static double products(const kl_options *o, const kl_ed_plan *p, int nstate)
     const double lanczos = 100, block = 60, levels = 200, some_samples = 20, some_steps = 100;
     const double steps = o->steps > 0 ? (double)o->steps : o->temperatures != NULL ? some_steps : levels;
     if (o->temperatures != NULL)
-        return (o->samples > 0 ? (double)o->samples : some_samples) * fmin(steps, p->size.dim);
+        return (o->samples > 0 ? (double)o->samples : some_samples) * fmin(steps, p->size.dim) +
+               block * kl_thermal_lowest(p->size.dim).nstate;
     if (p->solver == KL_ED_FULL) return 0;
     const double states = nstate == 1 ? lanczos : block * (nstate + (int)KL_ED_GUARDS);
     return states + (double)o->spectral.n * fmin(steps, p->size.dim);

@@ -495,6 +495,39 @@ static kl_thermal_row typical(int nsample, uint64_t seed, double temperature)
     return r;
 }
 
+/* Where only the lowest states count there is nothing that a random vector could tell: a ring in one sector
+   of 924 states, colder than its gap, against all its energies. */
+static void test_thermal_cold(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    core_job j;
+    kl_thermal *sum[2] = {NULL, NULL};
+    kl_thermal_row r, exact;
+    int stopped;
+    core_open(&j, core_model("heisenberg", "S=1/2"), "ring:12", NULL, NULL);
+    kl_ed *ed = open_ed(&j, "Sz=0");
+    for (int way = 0; way < 2; way++) {
+        const kl_thermal_opts opts = {.nsample = 4, .full = way ? 5000 : 0, .seed = 3};
+        expect_ok(kl_thermal_create(j.model, &opts, &sum[way], &err), err);
+        expect_ok(kl_thermal_add(sum[way], ed, &stopped, &err), err);
+    }
+    for (double t = 0.01; t < 0.2; t *= 2) {
+        expect_ok(kl_thermal_evaluate(sum[0], t, &r, &err), err);
+        expect_ok(kl_thermal_evaluate(sum[1], t, &exact, &err), err);
+        kl_test_case("ring of 12, T=%g", t);
+        expect_near(r.energy, exact.energy, 1e-10 + 6 * r.energy_error);
+        expect_near(r.heat, exact.heat, 1e-9 + 6 * r.heat_error);
+        expect_near(r.entropy, exact.entropy, 1e-10 + 6 * r.entropy_error);
+        /* samples alone: a third of a unit of the entropy, whatever the temperature */
+        expect_true(r.energy_error < (t < 0.05 ? 1e-10 : 1e-3) && r.entropy_error < (t < 0.05 ? 1e-9 : 1e-2));
+    }
+    for (int way = 0; way < 2; way++) kl_thermal_destroy(&sum[way]);
+    kl_ed_destroy(&ed);
+    core_close(&j);
+    core_no_memory();
+}
+
 /* At an infinite temperature two samples make the mean of each: no sample of one seed may be one of
    another. */
 static void test_thermal_seeds(void **state)
@@ -528,14 +561,15 @@ static int stop_when_saved(void *self, int sample, int step)
     return saver_stops(self);
 }
 
-/* All sectors that are not in yet; *stopped as the last one says. */
-static void add_rest(core_job *j, const kl_qn *q, int nq, kl_thermal *sum, int *stopped)
+/* All sectors that are not in yet; *stopped as the last one says. s: NULL, or what keeps it. */
+static void add_rest(core_job *j, const kl_qn *q, int nq, kl_thermal *sum, saver *s, int *stopped)
 {
     kl_err err = {""};
     *stopped = 0;
     for (int i = (int)kl_thermal_about(sum).nsector; i < nq && !*stopped; i++) {
         kl_ed *ed = NULL;
         expect_ok(kl_ed_create(j->terms, q[i], KL_BIPARTITION_AUTO, j->ex, &ed, &err), err);
+        if (s != NULL) s->n = kl_linop_all(&ed->op);
         expect_ok(kl_thermal_add(sum, ed, stopped, &err), err);
         kl_ed_destroy(&ed);
     }
@@ -553,11 +587,11 @@ static void test_thermal_broken_off(void **state)
     kl_thermal *sum = NULL;
     kl_thermal_row whole, row;
     expect_ok(kl_thermal_create(j.model, &opts, &sum, &err), err);
-    add_rest(&j, q, nq, sum, &stopped);
+    add_rest(&j, q, nq, sum, NULL, &stopped);
     expect_ok(kl_thermal_evaluate(sum, 0.3, &whole, &err), err);
     const kl_thermal_facts facts = kl_thermal_about(sum);
     kl_thermal_destroy(&sum);
-    for (int i = 0; i < 1200; i += 7) {
+    for (int i = 0; i < 1200; i += 13) {
         const int after = i % 600 + 1, looks = i >= 600;
         saver s = {.ex = j.ex, .countdown = looks ? 0 : after, .looks = looks ? after : 0};
         kl_keeper keeper = {.self = &s, .due = saver_due, .write = saver_write};
@@ -567,14 +601,14 @@ static void test_thermal_broken_off(void **state)
         now.step = stop_when_saved;
         kl_test_case("typical states, %s %d", looks ? "stopped at look" : "broken off at", after);
         expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
-        add_rest(&j, q, nq, sum, &stopped);
+        add_rest(&j, q, nq, sum, &s, &stopped);
         kl_thermal_destroy(&sum);
         if (!s.have) continue;
         const kl_keeper again = {.from = &s.kept, .self = &s, .due = saver_due, .write = saver_write};
         now = opts;
         now.keeper = &again;
         expect_ok(kl_thermal_create(j.model, &now, &sum, &err), err);
-        add_rest(&j, q, nq, sum, &stopped);
+        add_rest(&j, q, nq, sum, &s, &stopped);
         expect_ok(kl_thermal_evaluate(sum, 0.3, &row, &err), err);
         expect_true(memcmp(&row, &whole, sizeof row) == 0);
         const kl_thermal_facts f = kl_thermal_about(sum);
@@ -586,7 +620,7 @@ static void test_thermal_broken_off(void **state)
         static const struct {
             int at;
             double value;
-        } wrong[] = {{0, -1e5}, {0, 0.5}, {1, 1e18}, {2, NAN}, {5, 3}, {6, 1e300}, {6, -1}};
+        } wrong[] = {{0, -1e5}, {0, 0.5}, {1, 1e18}, {2, NAN}, {5, 3}, {6, 1e300}, {6, -1}, {7, 17}};
         for (unsigned k = 0; k < sizeof wrong / sizeof *wrong; k++) {
             const double was = s.number[wrong[k].at];
             s.number[wrong[k].at] = wrong[k].value;
@@ -687,6 +721,7 @@ int main(void)
         cmocka_unit_test(test_spectral),
         cmocka_unit_test(test_spectral_edges),
         cmocka_unit_test(test_thermal),
+        cmocka_unit_test(test_thermal_cold),
         cmocka_unit_test(test_thermal_seeds),
         cmocka_unit_test(test_thermal_broken_off),
         cmocka_unit_test(test_spectral_broken_off),

@@ -629,7 +629,8 @@ static void test_long_strings(void **state)
     term_setup s = term_make(core_model("heisenberg", "S=1/2"), "chain:10", "column", NULL);
     kl_op_at op[LONG];
     const int64_t before = s.terms->nterm;
-    for (int k = 0; k < LONG; k++) op[k] = (kl_op_at){.pos = k, .op = kl_site_op_find(s.terms->type[0], "Sz")};
+    for (int k = 0; k < LONG; k++)
+        op[k] = (kl_op_at){.pos = k, .op = kl_site_op_find(s.terms->type[0], "Sz")};
     core_refused(kl_terms_add(s.terms, 1.0, LONG, op, 0, &err), &err, (const char *[]){"9", "8", NULL});
     for (int n = KL_MAX_FACTOR; n <= LONG; n++) {
         expect_ok(kl_terms_add(s.terms, 0.5, KL_MAX_FACTOR, op, 0, &err), err);
@@ -861,10 +862,10 @@ int main(void)
         cmocka_unit_test(test_against_oracle), cmocka_unit_test(test_signs),
         cmocka_unit_test(test_orders),         cmocka_unit_test(test_double_bonds),
         cmocka_unit_test(test_merging),        cmocka_unit_test(test_added),
-        cmocka_unit_test(test_long_strings),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_params),
-        cmocka_unit_test(test_random),         cmocka_unit_test(test_many),
-        cmocka_unit_test(test_no_memory),      cmocka_unit_test(test_translation),
+        cmocka_unit_test(test_long_strings),   cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_params),         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_many),           cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_translation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
