@@ -66,7 +66,7 @@ typedef struct run {
     double discarded, entropy; /* of the last truncation */
     double *entropies;
     int lopsided; /* see lopsided.h, signstrings.h */
-    double rival; /* see valleys.h; 0: there is none */
+    kl_valley_settled other; /* valleys */
 } run;
 
 static kl_status report_state(run *r, int direction, kl_err *err)
@@ -488,7 +488,7 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     kl_status st = KL_OK;
     kl_dmrg_result *const res = r->res;
     kl_valley lower = {0};
-    r->rival = 0;
+    r->other.rival = 0;
     if (!kl_valleys_wanted(r->o) || res->stop != KL_STOP_CONVERGED || res->nrow > VALLEY_SWEEPS ||
         r->plan.whole || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
         return KL_OK;
@@ -499,9 +499,9 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     kl_engine_opts same = options_of(r->e);
     same.nstate = 1;
     st = kl_valleys_compare(r->e->terms, fast_for_few(r, START_M), &same, r->o, r->mon, &here, &lower,
-                            &r->rival, err);
+                            &r->other, err);
     if (st == KL_ENOMEM) st = KL_OK; /* what was found stands */
-    if (now.mixed > 0) r->rival = 0; /* guards know such a state better */
+    if (now.mixed > 0) r->other.rival = 0; /* guards know such a state better */
     if (st != KL_OK || !lower.state) goto out;
     *ends = 0;
     for (int k = 0; k < res->nrow; k++)
@@ -581,11 +581,11 @@ static void sum_up(run *r)
     kl_dmrg_result *const res = r->res;
     const kl_dmrg_row *const last = &res->row[res->nrow - 1];
     const kl_outlook now = kl_schedule_outlook(&r->plan, res);
-    res->error_estimate = fmax(now.bar, r->rival);
+    res->error_estimate = fmax(now.bar, r->other.rival);
     res->energy_extrapolated = now.limit;
     res->gap = now.next;
-    res->unresolved = r->lopsided && !(now.mixed > 0) ? now.bar : fmax(now.mixed, r->rival);
-    res->distance = r->lopsided || r->rival > 0 ? 1 : now.distance;
+    res->unresolved = r->lopsided && !(now.mixed > 0) ? now.bar : fmax(now.mixed, r->other.rival);
+    res->distance = r->lopsided || r->other.rival > 0 ? 1 : now.distance;
     res->wait = now.wait;
     for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];
     memcpy(res->energy_kept, r->energy, sizeof *res->energy_kept * (size_t)r->o->nstate);

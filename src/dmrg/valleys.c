@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "dmrg/canonical.h"
 #include "dmrg/ownunit.h"
+#include "dmrg/places.h"
 #include "dmrg/stringtrials.h"
 #include <math.h>
 #include <stdlib.h>
@@ -86,18 +87,18 @@ static kl_status weaken(const kl_terms *t, int line, kl_terms *out, kl_err *err)
 
 /* ---- 2. trials ---- */
 
-/* From one end to the other. *energy: the lowest on the way. */
-static kl_status go(kl_engine *e, int direction, double noise, int fresh, double *energy, kl_err *err)
+kl_status kl_valleys_pass(kl_engine *e, const kl_valley_pass *pass, double *energy, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats stats;
     kl_trunc_info info;
     double now;
+    const int direction = pass->direction;
     const kl_solve_opts so = {.tol = 1e-6 * kl_terms_units(e->terms).gap,
                               .tol_rel = 0.1,
-                              .max_apply = MOST_APPLY,
-                              .trust_start = !fresh};
-    const kl_trunc_opts t = {.m = KEPT, .noise = noise, .nstate = 1, .full = e->full};
+                              .max_apply = pass->max_apply,
+                              .trust_start = !pass->fresh};
+    const kl_trunc_opts t = {.m = pass->m, .noise = pass->noise, .nstate = 1, .full = e->full};
     *energy = INFINITY;
     for (int step = 0; step < e->nsite - 1; step++) {
         if (step > 0) KL_TRY(kl_engine_move(e, direction, &t, &info, err));
@@ -106,6 +107,13 @@ static kl_status go(kl_engine *e, int direction, double noise, int fresh, double
     }
 out:
     return st;
+}
+
+static kl_status go(kl_engine *e, int direction, double noise, int fresh, double *energy, kl_err *err)
+{
+    const kl_valley_pass pass = {
+        .m = KEPT, .max_apply = MOST_APPLY, .direction = direction, .noise = noise, .fresh = fresh};
+    return kl_valleys_pass(e, &pass, energy, err);
 }
 
 kl_status kl_valleys_follow(const kl_terms *t, int n, kl_terms *const *changed, kl_exec *ex,
@@ -213,7 +221,7 @@ out:
 }
 
 /* Trials with one part weakened, or where H forbids moves that charges allow with these moves. */
-static kl_status find_other(search *s, const kl_engine_opts *e, kl_err *err)
+static kl_status find_other(search *s, const kl_engine_opts *e, int further, kl_err *err)
 {
     kl_status st = KL_OK;
     part list[MOST_PARTS];
@@ -224,7 +232,7 @@ static kl_status find_other(search *s, const kl_engine_opts *e, kl_err *err)
         KL_TRY(look(s, 1, &changed, e, err));
         kl_terms_clear_own(&weak);
     }
-    if (s->t->nsite > 2) KL_TRY(look_further(s, e, err));
+    if (s->t->nsite > 2 && further) KL_TRY(look_further(s, e, err));
 out:
     kl_terms_clear_own(&weak);
     return st;
@@ -272,7 +280,7 @@ static kl_status run_there(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o
         KL_TRY(overlap_of(ex, here->state, end, &overlap, err));
         int other = overlap * overlap < SAME;
         if (!other) KL_TRY(kl_stringtrials_differ(t, here->state, end, &other, err));
-        if (other) *rival = known;
+        if (other) *rival = fmax(*rival, known);
     }
     if (!(found && above < -known)) kl_state_destroy(&lower->state);
 out:
@@ -283,16 +291,23 @@ out:
 
 kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
                              const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
-                             double *rival, kl_err *err)
+                             kl_valley_settled *settled, kl_err *err)
 {
     kl_status st = KL_OK;
     search s = {.t = t, .ex = ex, .here = here, .best = lower};
     *lower = (kl_valley){0};
-    *rival = 0;
-    KL_TRY(find_other(&s, e, err));
+    settled->rival = 0;
+    if (settled->known && fabs(here->energy - settled->energy) <= here->bar + settled->bar) {
+        settled->rival = settled->beyond;
+        return KL_OK;
+    }
+    KL_TRY(kl_places_compare(t, ex, e, o, mon, here, lower, settled, err));
+    if (lower->state) goto out;
+    KL_TRY(find_other(&s, e, settled->strings > 0, err));
     if (lower->state && lower->energy >= here->energy - LOWER * kl_terms_units(t).gap)
-        KL_TRY(run_there(t, ex, o, mon, here, lower, rival, err));
-    if (!lower->state) KL_TRY(kl_stringtrials_compare(t, ex, e, o, mon, here, lower, rival, err));
+        KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));
+    if (!lower->state && settled->strings > 0)
+        KL_TRY(kl_stringtrials_compare(t, ex, e, o, mon, here, lower, &settled->rival, err));
 out:
     if (st != KL_OK) kl_state_destroy(&lower->state);
     return st;

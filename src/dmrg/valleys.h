@@ -13,6 +13,16 @@ typedef struct kl_valley {
     double energy; /* the constant included */
 } kl_valley;
 
+/* What searches have settled. */
+typedef struct kl_valley_settled {
+    double
+        rival; /* above 0: another state lies within this of the one found, and is not told apart; 0: none */
+    int strings; /* that may differ between states of one placement (places.h) */
+    int known; /* 1: a search led to a state of this energy, to be found next, and looked around there: */
+    double energy, bar;
+    double beyond; /* its rival */
+} kl_valley_settled;
+
 typedef struct kl_valley_here { /* what a run has found */
     const kl_state *state;
     double energy, bar;
@@ -26,20 +36,32 @@ kl_status kl_valleys_follow(const kl_terms *t, int n, kl_terms *const *changed, 
                             const kl_engine_opts *e, const kl_valley_here *here, kl_valley *out, double *flop,
                             kl_err *err) KL_MUST_CHECK;
 
+/* A cheap half-sweep: bases of m states, max_apply products with H at a bond. */
+typedef struct kl_valley_pass {
+    int m, max_apply, direction;
+    double noise;
+    int fresh; /* 1: the wavefunction is random */
+} kl_valley_pass;
+/* *energy: the lowest on the way, without the constant. */
+kl_status kl_valleys_pass(kl_engine *e, const kl_valley_pass *pass, double *energy,
+                          kl_err *err) KL_MUST_CHECK;
+
 /* 1: a run by these options looks for one: of one state, begun by itself, by the automatic schedule. */
 int kl_valleys_wanted(const kl_dmrg_opts *o);
 
 /* H has as many parts as lines of the model have given terms. Where there are two or three, the one of the
    largest coupling is weakened in a cheap trial: a sweep with noise, then one of the whole H; so are the
-   others where the run was so long that this is next to nothing. Where there are strings that no charge tells
+   others where the run was so long that this is next to nothing. Where sites have labels that H keeps, their
+   placements are searched first (places.h); where there are other strings that no charge tells
    (stringtrials.h), trials with moves that H forbids follow.
-   *lower: a state below the one that a run by `o` has found; its state NULL: there is none. *rival above 0:
-   another state that lies within this of it, by a run of its own, and is not told apart; 0: there is none.
-   Such a run begins with a trial's state that ends close and differs from the one found by its overlap.
+   *lower: a state below the one that a run by `o` has found; its state NULL: there is none. settled->rival
+   above 0: another state lies within this of it, by a run of its own; such a run begins with a trial's state
+   that ends close and differs from the one found by its overlap. *settled is zeroed before the first call,
+   and is the same for those of one run.
    e: how engines are made, of one wavefunction. */
 kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
                              const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
-                             double *rival, kl_err *err) KL_MUST_CHECK;
+                             kl_valley_settled *settled, kl_err *err) KL_MUST_CHECK;
 
 /* Options of a run beside the one by `o`: it begins by itself, goes on from nothing, and looks for no other
    valley. */

@@ -198,15 +198,15 @@ static void test_valley(void **state)
         int64_t k = 1;
         for (; st != KL_OK; k += 1 + k / 6) {
             kl_valley lower;
-            double rival;
+            kl_valley_settled settled = {0};
             kl_dense_release();
             kl_mem_fail_after(k);
-            st = kl_valleys_compare(j.terms, j.ex, &same, &r.opts, NULL, &here, &lower, &rival, &err);
+            st = kl_valleys_compare(j.terms, j.ex, &same, &r.opts, NULL, &here, &lower, &settled, &err);
             kl_mem_fail_after(0);
             kl_test_case("valley, allocation %lld", (long long)k);
             expect_true(st == KL_OK || (st == KL_ENOMEM && lower.state == NULL));
             if (st != KL_OK) continue;
-            expect_true(rival == 0 && (lower.state != NULL) == high);
+            expect_true(settled.rival == 0 && (lower.state != NULL) == high);
             if (high) expect_true(lower.energy < here.energy - 0.9);
             kl_state_destroy(&lower.state);
             kl_dense_release();
