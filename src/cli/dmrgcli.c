@@ -392,7 +392,7 @@ static kl_status check_many(const run *x, kl_err *err)
     if (x->t->scanning && (o->resume != NULL || kl_dmrgrun_starts_from_file(o)))
         return kl_fail(err, KL_EINPUT,
                        "--charge scan starts every sector afresh; it takes no --resume and no --start FILE");
-    return KL_OK;
+    return kl_runtable_check(o, x->t->scanning || x->sweep.text != NULL, err);
 }
 
 /* What is still to come is told of runs that choose their states themselves. */

@@ -390,6 +390,7 @@ kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
     const kl_watch watch = watch_of(&w);
     if (kl_series_is(o)) return kl_series_run(o, &(kl_series_method){&w, open_one, run_one}, stopped, err);
     KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
+    KL_TRY(kl_runtable_check(o, t->scanning && o->temperatures == NULL, err));
     if (t->scanning && o->temperatures == NULL) KL_TRY(run_scan(o, t, &w, &watch, stopped, err));
     else KL_TRY(run_whole(o, t, done, &w, &watch, stopped, err));
 out:

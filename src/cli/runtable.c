@@ -144,6 +144,15 @@ static void put_rows(FILE *to, int n, const kl_report_item *item)
     }
 }
 
+kl_status kl_runtable_check(const kl_options *o, int many, kl_err *err)
+{
+    if (o->csv == NULL || many) return KL_OK;
+    return kl_fail(err, KL_EINPUT,
+                   "--csv %.300s: one run makes no table of runs; allowed: with --sweep-parameter, or with "
+                   "--charge scan without --temperatures",
+                   o->csv);
+}
+
 kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, kl_err *err)
 {
     kl_status st = KL_OK;

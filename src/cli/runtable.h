@@ -9,6 +9,9 @@
    their mean), or the entropy (of the middle cut). output "" for none. */
 kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char *label, const char *output);
 
+/* EINPUT where --csv is given and there are not many runs. */
+kl_status kl_runtable_check(const kl_options *o, int many, kl_err *err) KL_MUST_CHECK;
+
 /* Where --csv is given: the file of the rows so far, a line each; the names in their labels are columns.
    lowest is one where sectors are tried: 1 in the lowest one's row. */
 kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, kl_err *err) KL_MUST_CHECK;

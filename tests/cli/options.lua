@@ -36,6 +36,8 @@ for _, case in ipairs {
     { "dmrg heisenberg --sites 1 --charge Sz=0", "--sites: lattice chain has 1 site" },
     { "ed heisenberg --sites 8 --charge Sz=0 --measure Q", "--measure 'Q'" },
     { "dmrg --resume nothing.h5", "--resume: nothing.h5" },
+    { "dmrg heisenberg --sites 6 --charge Sz=0 -o none --csv one.csv", "--csv one.csv: one run makes no table" },
+    { "ed heisenberg --sites 6 --charge scan -o none --temperatures 1:2:1 --csv one.csv", "--csv one.csv:" },
     { "ci " .. molecule .. " --reference 22", "--reference '22'" },
     { "ed heisenberg --sites 8 --charge Sz=0 --basis 10", "--basis has no effect without --solver davidson" },
     { "ed heisenberg --sites 8 --charge Sz=0 --states 2 --solver lobpcg --basis 10", "no effect" },
