@@ -276,6 +276,24 @@ static int64_t growth_doubles(const kl_bigop *g, const kl_basis *kept)
     return sum;
 }
 
+/* Flops of its growth: parts of an operator by kept states of its source, their sum by those of its image. */
+static double growth_flop(const kl_bigop *g, const kl_basis *kept)
+{
+    const kl_basis *const all = &g->enlarged->basis;
+    double sum = 0;
+    for (int op = 0; op < g->nop; op++)
+        for (int c = 0; c < all->nsec && !kl_bigop_identity(g, op); c++) {
+            const int64_t at = (int64_t)op * all->nsec + c;
+            const int from = kl_basis_find(kept, all->q[c]),
+                      to = g->dst[at] < 0 ? -1 : kl_basis_find(kept, all->q[g->dst[at]]);
+            if (from < 0 || to < 0 || g->first[at] == g->first[at + 1]) continue;
+            for (int64_t i = g->first[at]; i < g->first[at + 1]; i++)
+                if (g->part[i].off >= 0) sum += 2.0 * g->part[i].nrow * g->part[i].ncol * kept->dim[from];
+            sum += 2.0 * all->dim[g->dst[at]] * kept->dim[to] * kept->dim[from];
+        }
+    return sum;
+}
+
 /* dry: an executor that gives no memory and runs nothing. */
 static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, const kl_dmrg_opts *o,
                              kl_dmrg_plan *plan, middle *mid, kl_err *err)
@@ -572,6 +590,7 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
                         .dim = plan->dim,
                         .list_seconds = mid->list_seconds,
                         .nstep = 2.0 * (n > 2 ? n - 2 : 1),
+                        .growth_flop = growth_flop(mid->l, kept),
                         .nlike = steps_like_middle(mid, n)};
     KL_TRY(kl_alloc(&sector, row->nsec, KL_MEM_WORK, err));
     for (int k = 0; k < row->nsec; k++) {

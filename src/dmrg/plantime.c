@@ -11,12 +11,12 @@
 #include <stdlib.h>
 
 /* ORDER KL_PLAN */
-const char *const kl_plan_part_name[KL_NPLAN] = {"products with H", "truncation", "operators and records",
-                                                 "copies over the bus"};
+const char *const kl_plan_part_name[KL_NPLAN] = {"products with H", "truncation", "growth of blocks",
+                                                 "operators and records", "copies over the bus"};
 
 #define HOST_STEP 2e-4 /* seconds of a step here, beside all work */
 #define DEVICE_STEP 5e-3 /* the same on a device: lists, launches and what is waited for */
-#define GROWTH 2.0 /* products with H that growing blocks and expanding bases are worth */
+#define EXPANSION 5.0 /* growth of blocks that expanding bases is worth */
 /* Of the eigensolver's vectors on the host, for each product with H: passes that add one to another. */
 #define VECTOR_PASSES 8.0
 /* Of a sweep on the host, done by one thread however many there are. */
@@ -114,11 +114,15 @@ static kl_status measure_device(kl_exec *ex, int n, double *flops, kl_err *err)
     kl_batch b;
     double last;
     n = n < LEAST ? LEAST : n > MOST ? MOST : n / 2 * 2;
-    const int64_t each = (int64_t)n * n, all = PRODUCTS * each;
+    /* a quarter of what there is at most */
+    const int64_t each = (int64_t)n * n, room = ex->vt.room ? ex->vt.room(ex) : INT64_MAX,
+                  fit = room / 4 / (int64_t)sizeof(double) / (3 * each);
+    const int products = fit < 1 ? 1 : fit < PRODUCTS ? (int)fit : PRODUCTS;
+    const int64_t all = products * each;
     kl_batch_init(&b);
     KL_TRY(ex->vt.alloc(ex, 3 * all, &v, err));
     ex->vt.fill(ex, 3 * all, 0.5, v);
-    for (int i = 0; i < PRODUCTS; i++) {
+    for (int i = 0; i < products; i++) {
         KL_TRY(kl_batch_open_group(&b, i * each, each, err));
         KL_TRY(kl_batch_reserve(&b, 1, err));
         *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
@@ -185,6 +189,12 @@ static double truncation(const kl_plan_middle *mid, int there, int *dim)
     return flop;
 }
 
+/* Of a sweep. */
+static double growth_flop(const kl_plan_middle *mid)
+{
+    return mid->nlike * (1 + EXPANSION * mid->narrow) * mid->growth_flop;
+}
+
 void kl_plan_host_of(const kl_plan_middle *mid, const kl_plan_host *r, int nthread, double seconds[KL_NPLAN])
 {
     const double threads = ONE_THREAD + (1 - ONE_THREAD) / nthread,
@@ -193,8 +203,8 @@ void kl_plan_host_of(const kl_plan_middle *mid, const kl_plan_host *r, int nthre
     for (int k = 0; k < mid->nsector; k++) cubes += pow(r->width[k], 3);
     seconds[KL_PLAN_PRODUCTS] =
         threads * mid->nlike * mid->nproduct * (mid->flop / r->rate + vectors) + mid->nstep * HOST_STEP;
-    seconds[KL_PLAN_TRUNCATION] =
-        threads * mid->nlike * (cubes * r->eigen + (r->flop + GROWTH * mid->flop) / r->rate);
+    seconds[KL_PLAN_TRUNCATION] = threads * mid->nlike * (cubes * r->eigen + r->flop / r->rate);
+    seconds[KL_PLAN_GROWTH] = threads * growth_flop(mid) / r->rate;
 }
 
 static kl_status host_seconds(const kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN],
@@ -228,7 +238,8 @@ kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds
     const double flop = truncation(mid, 1, dim);
     const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, mid->nsector);
     KL_TRY(measure_device(ex, (int)cbrt(mid->flop / (2.0 * fmax(mid->nrecord, 1))), rate, err));
-    seconds[KL_PLAN_PRODUCTS] = mid->nlike * (mid->nproduct + GROWTH) * mid->flop / *rate;
+    seconds[KL_PLAN_PRODUCTS] = mid->nlike * mid->nproduct * mid->flop / *rate;
+    seconds[KL_PLAN_GROWTH] = growth_flop(mid) / *rate;
     seconds[KL_PLAN_TRUNCATION] = mid->nlike * (fmax(eigen.here_seconds, eigen.there_seconds) + flop / *rate);
     seconds[KL_PLAN_LISTS] += mid->nstep * DEVICE_STEP;
 out:

@@ -1,7 +1,7 @@
 /* How long a sweep would take, from the sizes of its middle bond and rates that are measured in milliseconds.
    Host: about five products with H a bond, the eigensolver's vectors, an eigenproblem or products a sector in
-   truncation, and growth. Devices: the products, truncation as it would be done, and some milliseconds of
-   lists.
+   truncation, and growth by the products that it is. Devices: the products, truncation as it would be done,
+   growth, and some milliseconds of lists.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PLANTIME_H
 #define KL_PLANTIME_H
@@ -11,6 +11,7 @@
 typedef enum kl_plan_part {
     KL_PLAN_PRODUCTS,
     KL_PLAN_TRUNCATION,
+    KL_PLAN_GROWTH, /* of blocks, and expansion of bases */
     KL_PLAN_LISTS,
     KL_PLAN_BUS, /* planbeyond.h; 0 where everything fits */
     KL_NPLAN
@@ -29,6 +30,7 @@ typedef struct kl_plan_middle {
     int mean_rows;   /* of a middling product, for the host */
     double nproduct; /* products with H at a bond */
     double flop, nrecord; /* of one */
+    double growth_flop; /* of the block that grows at the middle */
     int64_t dim; /* of the wavefunction */
     double list_seconds;  /* that listing the operators of a step takes here */
     double nstep; /* steps of a sweep; */
