@@ -21,7 +21,7 @@ void kl_measure_destroy(kl_measure **pm)
     kl_measure *const m = *pm;
     if (!m) return;
     for (int p = 0; m->can && p < m->can->nsite; p++) {
-        if (m->iso) m->ex->vt.release(m->ex, &m->iso[p]);
+        if (m->iso && m->ex->space != KL_SPACE_HOST) m->ex->vt.release(m->ex, &m->iso[p]);
         if (m->centre) m->ex->vt.release(m->ex, &m->centre[p]);
         if (m->at) kl_free(&m->at[p]);
         if (m->site) kl_free(&m->site[p]);
@@ -120,7 +120,8 @@ static kl_status open_site(kl_measure *m, int p, kl_err *err)
     }
     b.nx = lay->n;
     KL_TRY(kl_alloc(&m->site[p], (int64_t)a->enlarged->d * a->enlarged->d, KL_MEM_STATE, err));
-    KL_TRY(kl_exec_operators_in(ex, a->data, a->ndata, &m->iso[p], err));
+    if (ex->space == KL_SPACE_HOST) m->iso[p].addr = (uintptr_t)a->data; /* of the canonical state itself */
+    else KL_TRY(kl_exec_operators_in(ex, a->data, a->ndata, &m->iso[p], err));
     KL_TRY(kl_exec_copy_in(ex, m->can->bond[p + 1], lay->n, &bond, err));
     KL_TRY(ex->vt.alloc(ex, b.ny, &m->centre[p], err));
     b.base[KL_AT_LEFT] = m->iso[p];
