@@ -446,9 +446,8 @@ out:
 
 /* Bytes while the variance of a run's last state is measured, which takes more than its sweeps where the
    bases of solvers are small: the state; its canonical form, isometries of both sides and the wavefunctions
-   between them; copies of the left isometries, and their products with these wavefunctions; the operators
-   right of a step, and the step. A device has the copies, operators and step, the host the rest; where the
-   host executes nothing is copied. */
+   between them; of a device copies of the left isometries; their products with these wavefunctions; operators
+   right of a step, and the step. A device has copies, products, operators and step, the host the rest. */
 static int64_t measuring_bytes(const kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, int64_t lists)
 {
     const int n = mid->e->nsite, c = n / 2 - 1, device = ex->space == KL_SPACE_DEVICE;
