@@ -43,8 +43,7 @@ enum {
 #define WHOLE_BLOCK 256.0    /* and of a block for it */
 #define WHOLE_GAP 1e-7       /* of the unit: residual of its guard, whose energy is good to the square */
 #define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
-/* of the unit: by which a product has to lie lower for sweeps to begin with it */
-#define LOWER 1e-6
+#define LOWER 1e-6 /* of the unit: by which a product has to lie lower for sweeps to begin with it */
 /* of the unit: by which it may lie higher than a guard. A state as close to a product as that is one but for
    a few sites, a wide domain wall, and guards met by chance are not its mirror image. */
 #define CLOSE 0.6
@@ -338,7 +337,8 @@ static kl_engine_opts options_of(const kl_engine *e)
                             .seed = e->seed,
                             .full = e->full,
                             .host_bytes = e->host_bytes,
-                            .scratch = e->scratch};
+                            .scratch = e->scratch,
+                            .reaches = e->reaches};
 }
 
 /* The state as it is, between two sweeps, on another executor; what was counted stays. */
@@ -431,8 +431,7 @@ out:
     return st;
 }
 
-/* Where a sweep of few states is fast: launches alone would take a device longer. The old executor, if there
-   is no memory for another. */
+/* Where a sweep of few states is fast: launches take a device longer. Without memory the old executor. */
 static kl_exec *fast_for_few(run *r, int m)
 {
     kl_err ignored;

@@ -17,8 +17,7 @@
 #include <string.h>
 
 enum {
-    REACH_MOST = 200000, /* sectors per cut that are looked at; beyond, the likeliest */
-    WHOLE_BASIS = 60     /* vectors of Lanczos where the superblock is the sector */
+    WHOLE_BASIS = 60 /* vectors of Lanczos where the superblock is the sector */
 };
 
 kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_opts *o, kl_engine **out,
@@ -49,27 +48,15 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
         st = kl_fail(err, KL_EINPUT, "%d states are asked for; 1 to %d are allowed", o->nstate, KL_MAX_STATE);
         goto out;
     }
-    KL_TRY(kl_alloc(&e->reach_left, n + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&e->reach_right, n + 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->left, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->right, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->left_data, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->right_data, n, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->left_block, n + 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->right_block, n + 1, KL_MEM_MISC, err));
-    const kl_qn edge = kl_qn_edge(terms->model, o->target);
-    KL_TRY(kl_reach_from(terms->model, edge, terms->type, 0, 0, 0, &e->reach_left[0], err));
-    for (int p = 0; p < n; p++)
-        KL_TRY(kl_reach_extend(terms->model, &e->reach_left[p], terms->type[p], REACH_MOST,
-                               &e->reach_left[p + 1], err));
-    if (kl_reach_find(&e->reach_left[n], kl_qn_sub(terms->model, o->target, kl_qn_zero())) < 0) {
-        st = kl_engine_no_state(terms, o->target, err);
-        goto out;
-    }
-    KL_TRY(kl_reach_create(terms->model, terms->type, n, n, 0, &e->reach_right[n], err));
-    for (int p = n - 1; p >= 0; p--)
-        KL_TRY(kl_reach_extend(terms->model, &e->reach_right[p + 1], terms->type[p], REACH_MOST,
-                               &e->reach_right[p], err));
+    KL_TRY(kl_reaches_take(terms, o->target, o->reaches, &e->reaches, err));
+    e->reach_left = e->reaches->left;
+    e->reach_right = e->reaches->right;
     KL_TRY(kl_mpo_create(terms, &e->mpo, err));
     KL_TRY(kl_block_create_edge(ex, e->mpo, KL_LEFT, o->target, &e->left_block[0], err));
     KL_TRY(kl_block_create_edge(ex, e->mpo, KL_RIGHT, o->target, &e->right_block[n], err));
@@ -128,8 +115,6 @@ void kl_engine_destroy(kl_engine **pe)
     drop_centre(e);
     drop_warm(e);
     for (int p = 0; p <= e->nsite; p++) {
-        if (e->reach_left) kl_reach_clear(&e->reach_left[p]);
-        if (e->reach_right) kl_reach_clear(&e->reach_right[p]);
         if (e->left_block) kl_block_destroy(&e->left_block[p]);
         if (e->right_block) kl_block_destroy(&e->right_block[p]);
         if (p == e->nsite) break;
@@ -138,8 +123,7 @@ void kl_engine_destroy(kl_engine **pe)
         if (e->left_data) e->ex->vt.release(e->ex, &e->left_data[p]);
         if (e->right_data) e->ex->vt.release(e->ex, &e->right_data[p]);
     }
-    kl_free(&e->reach_left);
-    kl_free(&e->reach_right);
+    kl_reaches_leave(&e->reaches);
     kl_free(&e->left_block);
     kl_free(&e->right_block);
     kl_free(&e->left);
@@ -594,10 +578,10 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     e->napply += stats->napply;
     e->flop += stats->napply * s->batch.flop;
     for (int i = 0; i < e->layout.nsec; i++) {
-        const int64_t side = e->row->basis.dim[i];
+        const int j = e->layout.pair[i];
+        const int64_t side = e->row->basis.dim[i], all = j < 0 ? 0 : side * e->col->basis.dim[j];
         if (side > e->matrix_max) e->matrix_max = side;
-        if (e->layout.pair[i] >= 0 && side * e->col->basis.dim[e->layout.pair[i]] > e->sector_max)
-            e->sector_max = side * e->col->basis.dim[e->layout.pair[i]];
+        if (all > e->sector_max) e->sector_max = all;
     }
     e->nsector_sum += e->row->basis.nsec;
     e->nsector_count++;

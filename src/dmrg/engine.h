@@ -4,6 +4,7 @@
 #ifndef KL_ENGINE_H
 #define KL_ENGINE_H
 #include "dmrg/parts.h"
+#include "dmrg/reaches.h"
 #include "dmrg/state.h"
 #include "dmrg/superblock.h"
 #include "dmrg/truncate.h"
@@ -20,8 +21,8 @@ typedef struct kl_engine {
     kl_solver solver;
     int max_basis;
     uint64_t seed;
-    kl_reach *reach_left;   /* [nsite+1]: charges of sites 0..p-1 */
-    kl_reach *reach_right;  /* [nsite+1]: charges of sites p..nsite-1 */
+    kl_reaches *reaches; /* and what it has: */
+    const kl_reach *reach_left, *reach_right; /* [nsite+1] by cut */
     kl_isometry **left, **right;     /* [nsite], as in kl_state, but without data: */
     kl_dptr *left_data, *right_data; /* [nsite], the matrices are on the executor */
     kl_block **left_block;  /* [nsite+1] by cut */
@@ -71,6 +72,7 @@ typedef struct kl_engine_opts {
     int full; /* as kl_trunc_opts.full */
     int64_t host_bytes; /* as in kl_engine; scratch is borrowed */
     const char *scratch;
+    kl_reaches *reaches; /* of an engine that is there meanwhile, or NULL */
 } kl_engine_opts;
 
 /* Operators of every cut but no tensors: start or resume gives them. terms and ex are borrowed. EINPUT: an
