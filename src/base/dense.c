@@ -20,6 +20,9 @@
 #include <string.h>
 #include <lapack.h>
 
+_Static_assert((int)KL_DENSE_SMALL == KL_SMALL_EIG && (int)KL_DENSE_FEW == KL_SMALL_EIG_TOGETHER,
+               "what smalleig.c can do");
+
 enum {
     POOL = 64,  /* spaces kept; a thread beyond them allocates for its call */
     BLOCK = 64, /* no blocked routine of LAPACK uses wider panels than this */
@@ -148,31 +151,11 @@ static void eig_two(double *a, int lda, double *w)
     a[lda + 1] = swap ? -s : c;
 }
 
-kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
+/* By syevd, then syev, for three rows and more. */
+static kl_status eig_lapack(int n, double *a, int lda, double *w, kl_err *err)
 {
-    if (n < 0 || lda < (n > 1 ? n : 1))
-        return kl_fail(err, KL_EINPUT,
-                       "eigenvectors: %d rows with a leading dimension of %d; it must be at least the rows",
-                       n, lda);
-    if (n == 0) return KL_OK;
-    if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
-    if (n == 1) {
-        w[0] = a[0];
-        a[0] = 1.0;
-        return KL_OK;
-    }
-    if (n == 2) {
-        eig_two(a, lda, w);
-        return KL_OK;
-    }
     kl_status st = KL_OK;
     space s;
-    if (n <= KL_SMALL_EIG) {
-        KL_TRY(space_take(kl_small_eig_work(n), 0, &s, err));
-        const int done = kl_small_eig(n, a, lda, w, s.work);
-        space_give(&s);
-        if (done) return KL_OK;
-    }
     const int64_t size = n;
     const int64_t nwork_wanted = 1 + 6 * size + 2 * size * size, nwork_blocked = (BLOCK + 2) * size;
     const int64_t nwork = nwork_wanted > nwork_blocked ? nwork_wanted : nwork_blocked;
@@ -200,6 +183,62 @@ kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
     if (!good)
         st = kl_fail(err, KL_ENOCONV, "eigenvectors of %d rows: syevd and syev both failed (syev says %d)", n,
                      status);
+out:
+    return st;
+}
+
+kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err)
+{
+    if (n < 0 || lda < (n > 1 ? n : 1))
+        return kl_fail(err, KL_EINPUT,
+                       "eigenvectors: %d rows with a leading dimension of %d; it must be at least the rows",
+                       n, lda);
+    if (n == 0) return KL_OK;
+    if (!finite_lower(n, a, lda)) return refuse_not_finite("eigenvectors", n, n, a, lda, 1, err);
+    if (n == 1) {
+        w[0] = a[0];
+        a[0] = 1.0;
+        return KL_OK;
+    }
+    if (n == 2) {
+        eig_two(a, lda, w);
+        return KL_OK;
+    }
+    if (n > KL_SMALL_EIG) return eig_lapack(n, a, lda, w, err);
+    kl_status st = KL_OK;
+    space s;
+    KL_TRY(space_take(kl_small_eig_work(n), 0, &s, err));
+    kl_small_matrix m = {.n = n, .a = a, .lda = lda, .w = w, .work = s.work};
+    kl_small_eig(1, &m);
+    space_give(&s);
+    if (!m.done) st = eig_lapack(n, a, lda, w, err);
+out:
+    return st;
+}
+
+kl_status kl_dense_eig_few(int count, const kl_dense_matrix *m, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_small_matrix small[KL_DENSE_FEW];
+    space s;
+    int64_t nwork = 0;
+    int n = 0;
+    for (int k = 0; k < count; k++) {
+        if (m[k].n < 3 || m[k].n > KL_SMALL_EIG || !finite_lower(m[k].n, m[k].a, m[k].n)) {
+            KL_TRY(kl_dense_eig(m[k].n, m[k].a, m[k].n > 1 ? m[k].n : 1, m[k].w, err));
+            continue;
+        }
+        small[n++] = (kl_small_matrix){.n = m[k].n, .a = m[k].a, .lda = m[k].n, .w = m[k].w};
+        nwork += kl_small_eig_work(m[k].n);
+    }
+    if (n == 0) goto out;
+    KL_TRY(space_take(nwork, 0, &s, err));
+    double *work = s.work;
+    for (int k = 0; k < n; work += kl_small_eig_work(small[k++].n)) small[k].work = work;
+    kl_small_eig(n, small);
+    space_give(&s);
+    for (int k = 0; k < n; k++)
+        if (!small[k].done) KL_TRY(eig_lapack(small[k].n, small[k].a, small[k].lda, small[k].w, err));
 out:
     return st;
 }

@@ -12,6 +12,18 @@
    more rows, or on failure, syevd, then syev. */
 kl_status kl_dense_eig(int n, double *a, int lda, double *w, kl_err *err) KL_MUST_CHECK;
 
+/* The same of count <= KL_DENSE_FEW matrices of KL_DENSE_SMALL rows at most, a[n][n], side by side: less time
+   than one after the other, equal bits. */
+enum {
+    KL_DENSE_SMALL = 80,
+    KL_DENSE_FEW = 4,
+};
+typedef struct kl_dense_matrix {
+    int n;
+    double *a, *w;
+} kl_dense_matrix;
+kl_status kl_dense_eig_few(int count, const kl_dense_matrix *m, kl_err *err) KL_MUST_CHECK;
+
 /* The same in steps, where only some of the vectors are wanted and which ones is known when many matrices
    have been looked at: a third of the work and more is saved then. reduce: a[n][lda], n >= 1, becomes Q of
    the tridiagonal matrix Q^T a Q, which has d[n] on its diagonal and e[n - 1] on the next one: its n - 1

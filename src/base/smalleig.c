@@ -1,5 +1,7 @@
 /* Householder's tridiagonal matrix, then implicit QL whose rotations are applied a sweep at a time: see
-   smalleig.h. Columns begin at multiples of 8 rows, and loops run over whole eights.
+   smalleig.h. Columns begin at multiples of 8 rows, and loops run over whole eights. The rotations of a sweep
+   wait for each other, a square root and a quotient each, so that up to four matrices go through theirs
+   together, each in its lane: what is found does not depend on the others.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/smalleig.h"
 #include "base/clones.h"
@@ -14,20 +16,27 @@ enum {
 #define NOTHING 1e-40 /* of a square, the largest element being 1 */
 
 typedef double lanes __attribute__((vector_size(64), may_alias));
+enum { TOGETHER = KL_SMALL_EIG_TOGETHER };
+typedef double four __attribute__((vector_size(8 * TOGETHER), may_alias));
+typedef int64_t marks __attribute__((vector_size(8 * TOGETHER), may_alias));
 
 static int64_t padded(int n) { return (n + LANES - 1) / LANES * LANES; }
 
-/* q, its transpose, and seven arrays of a number a row. */
-int64_t kl_small_eig_work(int n) { return padded(n) * (2 * padded(n) + 7); }
+/* q, its transpose, and four arrays of a number a row. */
+int64_t kl_small_eig_work(int n) { return padded(n) * (2 * padded(n) + 4); }
 
-/* Where everything is in the work space. */
+/* Where everything of a matrix is in its work space. */
 typedef struct space {
     int n;
     int64_t ld;
     double *q, *t; /* [n][ld]: the matrix, later its vectors; reflections as rows, later Q^T */
     double *d, *e, *p, *f; /* the tridiagonal matrix; a vector of products; factors of the reflections */
-    double *c, *s; /* rotations of a sweep */
 } space;
+
+/* The tridiagonal matrices side by side, and the rotations of a sweep. */
+typedef struct party {
+    four d[KL_SMALL_EIG], e[KL_SMALL_EIG + 1], c[KL_SMALL_EIG], s[KL_SMALL_EIG];
+} party;
 
 /* Reflection k of the rows behind it, into row k of t; zeros before it. */
 static void reflect(const space *x, int k)
@@ -126,16 +135,21 @@ static void turn(const space *x)
     }
 }
 
-/* Rotations m - 1 to l of neighbouring columns of t. What goes on from one to the next stays in registers. */
-KL_CLONED static void rotate(const space *x, int l, int m)
+/* Rotations m - 1 to l of neighbouring columns of t, those of a lane. What goes on from one to the next stays
+   in registers. */
+KL_CLONED static void rotate(const space *x, const party *y, int lane, int l, int m)
 {
     const int64_t step = x->ld / LANES;
+    const double *const cos = (const double *)(const void *)y->c + lane, *const sin =
+                                                                             (const double *)(const void *)
+                                                                                 y->s +
+                                                                             lane;
     int64_t at = 0;
     for (; at + 2 <= step; at += 2) {
         lanes *column = (lanes *)(void *)(x->t + m * x->ld) + at;
         lanes a = column[0], b = column[1];
-        for (int i = m - 1; i >= l; i--) {
-            const double c = x->c[i], s = x->s[i];
+        for (int64_t i = m - 1; i >= l; i--) {
+            const double c = cos[i * TOGETHER], s = sin[i * TOGETHER];
             lanes *const before = column - step;
             const lanes u = before[0], v = before[1];
             column[0] = s * u + c * a;
@@ -150,101 +164,177 @@ KL_CLONED static void rotate(const space *x, int l, int m)
     for (; at < step; at++) {
         lanes *column = (lanes *)(void *)(x->t + m * x->ld) + at;
         lanes a = column[0];
-        for (int i = m - 1; i >= l; i--) {
+        for (int64_t i = m - 1; i >= l; i--) {
+            const double c = cos[i * TOGETHER], s = sin[i * TOGETHER];
             lanes *const before = column - step;
             const lanes u = before[0];
-            column[0] = x->s[i] * u + x->c[i] * a;
-            a = x->c[i] * u - x->s[i] * a;
+            column[0] = s * u + c * a;
+            a = c * u - s * a;
             column = before;
         }
         column[0] = a;
     }
 }
 
-/* One implicit QL sweep on rows l to m, as LAPACK's dsteqr does it. */
-static void sweep(const space *x, int l, int m)
+#define CHOSEN(on, a, b) ((four)(((on) & (marks)(a)) | (~(on) & (marks)(b))))
+
+/* One implicit QL sweep of each matrix on rows l to m, as LAPACK's dsteqr does it; none where l = m. */
+KL_CLONED static void sweep(party *y, const int l[TOGETHER], const int m[TOGETHER])
 {
-    double *const d = x->d, *const e = x->e;
-    const double half = (d[l + 1] - d[l]) / (2 * e[l]), root = sqrt(half * half + 1);
-    double g = d[m] - d[l] + e[l] / (half < 0 ? half - root : half + root), s = 1, c = 1, p = 0;
-    for (int i = m - 1; i >= l; i--) {
-        const double f = s * e[i], b = c * e[i], length = sqrt(f * f + g * g);
-        c = length > 0 ? g / length : 1;
-        s = length > 0 ? f / length : 0;
-        if (i < m - 1) e[i + 1] = length;
-        g = d[i + 1] - p;
-        const double r = (d[i] - g) * s + 2 * c * b;
-        p = s * r;
-        d[i + 1] = g + p;
-        g = c * r - b;
-        x->c[i] = c;
-        x->s[i] = s;
+    const four zero = {0};
+    four g = zero, s = zero + 1, c = s, p = zero;
+    marks low, high;
+    int from = 0, to = KL_SMALL_EIG;
+    for (int k = 0; k < TOGETHER; k++) {
+        low[k] = l[k];
+        high[k] = m[k];
+        if (l[k] == m[k]) continue;
+        const double d = y->d[l[k]][k], e = y->e[l[k]][k];
+        const double half = (y->d[l[k] + 1][k] - d) / (2 * e), length = sqrt(half * half + 1);
+        g[k] = y->d[m[k]][k] - d + e / (half < 0 ? half - length : half + length);
+        from = m[k] > from ? m[k] : from;
+        to = l[k] < to ? l[k] : to;
     }
-    d[l] -= p;
-    e[l] = g;
-    rotate(x, l, m);
+    for (int64_t i = from - 1; i >= to; i--) {
+        const marks row = (marks){0} + i, on = (row >= low) & (row < high), begun = on & (row + 1 < high);
+        const four f = s * y->e[i], b = c * y->e[i];
+        four length = f * f + g * g;
+        for (int k = 0; k < TOGETHER; k++) length[k] = sqrt(length[k]);
+        const marks some = length > zero;
+        const four cos = CHOSEN(some, g / length, zero + 1), sin = CHOSEN(some, f / length, zero);
+        const four h = y->d[i + 1] - p, r = (y->d[i] - h) * sin + 2 * cos * b, next = sin * r;
+        y->e[i + 1] = CHOSEN(begun, length, y->e[i + 1]);
+        y->d[i + 1] = CHOSEN(on, h + next, y->d[i + 1]);
+        y->c[i] = cos;
+        y->s[i] = sin;
+        g = CHOSEN(on, cos * r - b, g);
+        c = CHOSEN(on, cos, c);
+        s = CHOSEN(on, sin, s);
+        p = CHOSEN(on, next, p);
+    }
+    for (int k = 0; k < TOGETHER; k++) {
+        if (l[k] == m[k]) continue;
+        y->d[l[k]][k] -= p[k];
+        y->e[l[k]][k] = g[k];
+    }
 }
 
 /* Small values are found to rounding of themselves where the matrix says them so well: a threshold of the
    largest one would make weights of what is none. */
-static int is_small(const space *x, int i)
+static int is_small(const party *y, int k, int i)
 {
-    return x->e[i] * x->e[i] <= DBL_EPSILON * DBL_EPSILON * fabs(x->d[i] * x->d[i + 1]) + NOTHING;
+    const double e = y->e[i][k];
+    return e * e <= DBL_EPSILON * DBL_EPSILON * fabs(y->d[i][k] * y->d[i + 1][k]) + NOTHING;
 }
 
-/* d: the eigenvalues; t: their vectors. 0: an iteration does not end. */
-static int iterate(const space *x)
+/* One matrix among those that are iterated: rows l to m are next, `count` times so far; l = n: it is done;
+   -1: its iteration does not end. */
+typedef struct course {
+    int l, count;
+} course;
+
+/* What is next of lane k; returns m, which is l where nothing is. */
+static int look(party *y, int k, int n, course *c)
 {
-    for (int l = 0, count = 0; l < x->n;) {
-        int m = l;
-        while (m < x->n - 1 && !is_small(x, m)) m++;
-        if (m < x->n - 1) x->e[m] = 0;
-        if (m == l) {
-            if (!isfinite(x->d[l++])) return 0;
-            count = 0;
-            continue;
+    while (c->l >= 0 && c->l < n) {
+        int m = c->l;
+        while (m < n - 1 && !is_small(y, k, m)) m++;
+        if (m < n - 1) y->e[m][k] = 0;
+        if (m > c->l) {
+            if (c->count++ < MOST) return m;
+            c->l = -1;
+        } else if (!isfinite(y->d[c->l][k])) c->l = -1;
+        else {
+            c->l++;
+            c->count = 0;
         }
-        if (count++ == MOST) return 0;
-        sweep(x, l, m);
     }
-    return 1;
+    return c->l;
 }
 
-int kl_small_eig(int n, double *a, int lda, double *w, double *work)
+/* d of the party: the eigenvalues; t of each: their vectors. */
+static void iterate(int count, const space *x, party *y, course *c)
 {
+    for (;;) {
+        int l[TOGETHER] = {0}, m[TOGETHER] = {0}, any = 0;
+        for (int k = 0; k < count; k++) {
+            m[k] = look(y, k, x[k].n, &c[k]);
+            l[k] = c[k].l;
+            any |= m[k] > l[k];
+        }
+        if (!any) return;
+        sweep(y, l, m);
+        for (int k = 0; k < count; k++)
+            if (m[k] > l[k]) rotate(&x[k], y, k, l[k], m[k]);
+    }
+}
+
+/* The tridiagonal matrix and t; *most: what all was divided by. 0: it leaves the range of numbers. */
+static int prepare(const kl_small_matrix *a, space *x, double *most)
+{
+    const int n = a->n;
     const int64_t ld = padded(n);
-    double *const row = work + 2 * n * ld;
-    const space x = {.n = n,
-                     .ld = ld,
-                     .q = work,
-                     .t = work + n * ld,
-                     .d = row,
-                     .e = row + ld,
-                     .p = row + 2 * ld,
-                     .f = row + 3 * ld,
-                     .c = row + 4 * ld,
-                     .s = row + 5 * ld};
-    int order[KL_SMALL_EIG];
-    double most = 0;
-    memset(x.q, 0, (size_t)(n * ld) * sizeof *x.q);
-    for (int j = 0; j < n; j++)
-        for (int i = j; i < n; i++) most = fmax(most, fabs(a[i + (int64_t)j * lda]));
-    const double scale = most > 0 ? 1 / most : 1;
+    double *const row = a->work + 2 * n * ld;
+    *x = (space){.n = n,
+                 .ld = ld,
+                 .q = a->work,
+                 .t = a->work + n * ld,
+                 .d = row,
+                 .e = row + ld,
+                 .p = row + 2 * ld,
+                 .f = row + 3 * ld};
+    double largest = 0;
+    memset(x->q, 0, (size_t)(n * ld) * sizeof *x->q);
+    for (int j = 0; j < n; j++) {
+        const double *const column = a->a + (int64_t)j * a->lda;
+        for (int i = j; i < n; i++) largest = fabs(column[i]) > largest ? fabs(column[i]) : largest;
+    }
+    *most = largest;
+    const double scale = largest > 0 ? 1 / largest : 1;
     if (!isfinite(scale) || !(scale > DBL_MIN)) return 0;
     for (int j = 0; j < n; j++)
-        for (int i = j; i < n; i++) x.q[i + j * ld] = x.q[j + i * ld] = scale * a[i + (int64_t)j * lda];
-    reduce(&x);
-    const int turned = fabs(x.d[0]) > fabs(x.d[n - 1]); /* QL wants the small ones first */
-    multiply_out(&x, turned);
-    if (turned) turn(&x);
-    if (!iterate(&x)) return 0;
-    for (int i = 0, k; i < n; i++) {
-        for (k = i; k > 0 && x.d[order[k - 1]] > x.d[i]; k--) order[k] = order[k - 1];
+        for (int i = j; i < n; i++)
+            x->q[i + j * ld] = x->q[j + i * ld] = scale * a->a[i + (int64_t)j * a->lda];
+    reduce(x);
+    const int turned = fabs(x->d[0]) > fabs(x->d[n - 1]); /* QL wants the small ones first */
+    multiply_out(x, turned);
+    if (turned) turn(x);
+    return 1;
+}
+
+static void sort_out(const space *x, const party *y, int lane, double most, const kl_small_matrix *a)
+{
+    int order[KL_SMALL_EIG];
+    for (int i = 0, k; i < x->n; i++) {
+        for (k = i; k > 0 && y->d[order[k - 1]][lane] > y->d[i][lane]; k--) order[k] = order[k - 1];
         order[k] = i;
     }
-    for (int k = 0; k < n; k++) {
-        w[k] = x.d[order[k]] * most;
-        memcpy(a + (int64_t)k * lda, x.t + order[k] * ld, (size_t)n * sizeof *a);
+    for (int k = 0; k < x->n; k++) {
+        a->w[k] = y->d[order[k]][lane] * most;
+        memcpy(a->a + (int64_t)k * a->lda, x->t + order[k] * x->ld, (size_t)x->n * sizeof *a->a);
     }
-    return 1;
+}
+
+void kl_small_eig(int count, kl_small_matrix *a)
+{
+    space x[TOGETHER];
+    party y;
+    course c[TOGETHER];
+    double most[TOGETHER];
+    int rows = 0;
+    for (int k = 0; k < count; k++) rows = a[k].n > rows ? a[k].n : rows;
+    for (int i = 0; i < rows; i++) y.d[i] = y.e[i] = (four){0}; /* lanes without a matrix go along */
+    y.e[rows] = (four){0};
+    for (int k = 0; k < count; k++) {
+        c[k] = (course){prepare(&a[k], &x[k], &most[k]) ? 0 : -1, 0};
+        for (int i = 0; i < x[k].n && c[k].l == 0; i++) {
+            y.d[i][k] = x[k].d[i];
+            y.e[i][k] = x[k].e[i];
+        }
+    }
+    iterate(count, x, &y, c);
+    for (int k = 0; k < count; k++) {
+        a[k].done = c[k].l >= 0;
+        if (a[k].done) sort_out(&x[k], &y, k, most[k], &a[k]);
+    }
 }

@@ -5,7 +5,6 @@
 #include "base/gramfactor.h"
 #include "base/mem.h"
 #include "base/par.h"
-#include "base/smalleig.h"
 #include "dmrg/sectorsvd.h"
 #include "exec/eigshare.h"
 #include <stdlib.h>
@@ -13,35 +12,72 @@
 
 #define SURE_DIFFERENCE 1e-11 /* of all weight: a difference of two norms that is right to 1e-4 */
 
-/* Eigenvectors of the nth sector's density matrix; a larger one becomes tridiagonal, and reflections come
-   into its memory. */
+static double trace(int n, const double *rho)
+{
+    double sum = 0;
+    for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
+    return sum;
+}
+
+static kl_status make_room(kl_spectrum *sp, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_alloc(&sp->w, sp->rows, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&sp->vec, (int64_t)sp->rows * sp->rows, KL_MEM_WORK, err));
+out:
+    return st;
+}
+
+/* There are weights. */
+static void settle(kl_spectrum *sp)
+{
+    for (int s = 0; s < sp->rows; s++) sp->w[s] = sp->w[s] > 0 ? sp->w[s] : 0;
+    sp->n = sp->rows;
+}
+
+/* The nth sector's large density matrix becomes tridiagonal, and reflections come into its memory; its
+   eigenvectors where they are not shared out. It pays to wait until it is known which states are kept. */
 static kl_status diagonalize(const kl_spectra *t, int nth, kl_spectrum *sp, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int c = t->order[nth], n = sp->rows;
-    double *const rho = t->host + t->off[c], *const d = t->diagonal + t->at[nth],
+    const int n = sp->rows;
+    double *const rho = t->host + t->off[t->order[nth]], *const d = t->diagonal + t->at[nth],
                   *const e = t->subdiagonal + t->at[nth];
-    double sum = 0;
-    for (int r = 0; r < n; r++) sum += rho[(int64_t)r * (n + 1)];
-    if (sum == 0) return KL_OK;
-    if (n > KL_SMALL_EIG) { /* it pays to wait until it is known which states are kept */
-        KL_TRY(kl_realloc(&sp->factor, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
-        KL_TRY(kl_dense_eig_reduce(n, rho, n, d, e, sp->factor, err));
-        sp->reflections = rho;
-    }
+    if (trace(n, rho) == 0) return KL_OK;
+    KL_TRY(kl_realloc(&sp->factor, (int64_t)KL_DENSE_PANEL * n, KL_MEM_WORK, err));
+    KL_TRY(kl_dense_eig_reduce(n, rho, n, d, e, sp->factor, err));
+    sp->reflections = rho;
     if (n > KL_DIVIDE_WHOLE) {
-        sp->reduced.n = n; /* its vectors are shared out */
+        sp->reduced.n = n;
         goto out;
     }
-    KL_TRY(kl_alloc(&sp->w, n, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&sp->vec, (int64_t)n * n, KL_MEM_WORK, err));
-    if (sp->reflections) KL_TRY(kl_dense_eig_tridiagonal(n, d, e, sp->w, sp->vec, n, err));
-    else {
-        memcpy(sp->vec, rho, (size_t)n * (size_t)n * sizeof *rho);
-        KL_TRY(kl_dense_eig(n, sp->vec, n, sp->w, err));
+    KL_TRY(make_room(sp, err));
+    KL_TRY(kl_dense_eig_tridiagonal(n, d, e, sp->w, sp->vec, n, err));
+    settle(sp);
+out:
+    return st;
+}
+
+/* Eigenvectors of the small density matrices of sectors from the nth on. */
+static kl_status diagonalize_few(kl_spectra *t, int nth, int count, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dense_matrix m[KL_DENSE_FEW] = {{0}};
+    kl_spectrum *of[KL_DENSE_FEW];
+    int n = 0;
+    for (int i = nth; i < nth + count; i++) {
+        const int c = t->order[i];
+        kl_spectrum *const sp = &t->sp[c];
+        sp->rows = t->rows[c];
+        const double *const rho = t->host + t->off[c];
+        if (trace(sp->rows, rho) == 0) continue;
+        KL_TRY(make_room(sp, err));
+        memcpy(sp->vec, rho, (size_t)sp->rows * (size_t)sp->rows * sizeof *rho);
+        m[n] = (kl_dense_matrix){sp->rows, sp->vec, sp->w};
+        of[n++] = sp;
     }
-    for (int s = 0; s < n; s++) sp->w[s] = sp->w[s] > 0 ? sp->w[s] : 0;
-    sp->n = n;
+    KL_TRY(kl_dense_eig_few(n, m, err));
+    for (int i = 0; i < n; i++) settle(of[i]);
 out:
     return st;
 }
@@ -172,14 +208,39 @@ static void one_sector(kl_spectra *t, int nth)
     else t->status[c] = kl_sector_svd(t->of, t->host, c, &sp->vec, &sp->w, &sp->n, err);
 }
 
-/* Task 0 is all that the executor does, while other threads take the sectors that are left. */
+/* What threads do: sectors [first, small) of the order one by one, [small, last) `few` at a time. */
+typedef struct share {
+    kl_spectra *t;
+    int there; /* 1: task 0 is all that the executor does */
+    int first, small, last, few;
+} share;
+
 static void one_task(void *self, int64_t task, int thread)
 {
-    kl_spectra *const t = self;
+    const share *const s = self;
+    kl_spectra *const t = s->t;
     (void)thread;
-    if (t->nthere == 0) one_sector(t, (int)task);
-    else if (task > 0) one_sector(t, t->nthere + (int)task - 1);
-    else t->status_there = diagonalize_there(t, &t->error_there);
+    if (s->there && task == 0) {
+        t->status_there = diagonalize_there(t, &t->error_there);
+        return;
+    }
+    const int nth = s->first + (int)task - s->there;
+    if (nth < s->small) {
+        one_sector(t, nth);
+        return;
+    }
+    const int from = s->small + (nth - s->small) * s->few, left = s->last - from, c = t->order[from];
+    t->status[c] = diagonalize_few(t, from, left < s->few ? left : s->few, &t->error[c]);
+}
+
+/* Sectors [first, last) by threads, and those before by the executor, if there is any. */
+static void share_out(kl_spectra *t, int nthread, int there, int first, int last)
+{
+    share s = {.t = t, .there = there, .first = first, .small = last, .last = last, .few = 1};
+    while (!t->singular && s.small > first && t->dim[s.small - 1] <= KL_DENSE_SMALL) s.small--;
+    const int nsmall = last - s.small, each = nsmall / nthread;
+    s.few = each < 1 ? 1 : each < KL_DENSE_FEW ? each : KL_DENSE_FEW;
+    kl_par_for(nthread, there + s.small - first + (nsmall + s.few - 1) / s.few, one_task, &s);
 }
 
 typedef struct sized {
@@ -379,11 +440,11 @@ static kl_status decompose_all(kl_spectra *t, kl_err *err)
     kl_status st = KL_OK;
     const int n = t->nown, asked = t->nthere;
     const int nthread = kl_spectra_largest(t) < WORTH_THREADS ? 1 : t->ex->nthread;
-    kl_par_for(asked > 0 ? kl_eigen_threads(t->ex) : nthread, n - asked + (asked > 0), one_task, t);
+    share_out(t, asked > 0 ? kl_eigen_threads(t->ex) : nthread, asked > 0, asked, n);
     if (t->status_there == KL_ENOMEM || t->status_there == KL_EABSENT) {
         KL_TRY(fetch(t, 0, asked, err));
         t->nthere = 0;
-        kl_par_for(nthread, asked, one_task, t);
+        share_out(t, nthread, 0, 0, asked);
     } else if (t->status_there != KL_OK) {
         st = kl_fail(err, t->status_there, "%s", t->error_there.text);
         goto out;

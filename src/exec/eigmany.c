@@ -33,19 +33,43 @@ static int by_size(const void *pa, const void *pb)
     return a->n != b->n ? b->n - a->n : a->nth - b->nth;
 }
 
-static void here(const job *j, one *x)
-{
-    if (x->n > 0) x->status = kl_dense_eig(x->n, j->m->host + x->off, x->n, j->m->w + x->at, &x->error);
-}
+/* What threads do: matrices [first, small) of the order one by one, [small, last) `few` at a time. */
+typedef struct share {
+    job *j;
+    int there; /* 1: task 0 is all that the executor does */
+    int first, small, last, few;
+} share;
 
-/* Task 0 is all that the executor does. */
 static void task(void *self, int64_t i, int thread)
 {
-    job *const j = self;
+    const share *const s = self;
+    job *const j = s->j;
+    kl_dense_matrix few[KL_DENSE_FEW];
     (void)thread;
-    if (j->there == 0) here(j, &j->of[i]);
-    else if (i > 0) here(j, &j->of[j->there + i - 1]);
-    else j->status = j->ex->vt.eigen(j->ex, j->there, j->n, j->off, j->m->a, j->w, &j->error);
+    if (s->there && i == 0) {
+        j->status = j->ex->vt.eigen(j->ex, j->there, j->n, j->off, j->m->a, j->w, &j->error);
+        return;
+    }
+    const int nth = s->first + (int)i - s->there;
+    one *const x = &j->of[nth < s->small ? nth : s->small + (nth - s->small) * s->few];
+    double *const host = j->m->host, *const w = j->m->w;
+    if (nth < s->small) {
+        x->status = kl_dense_eig(x->n, host + x->off, x->n, w + x->at, &x->error);
+        return;
+    }
+    const int left = s->last - (int)(x - j->of), count = left < s->few ? left : s->few;
+    for (int k = 0; k < count; k++) few[k] = (kl_dense_matrix){x[k].n, host + x[k].off, w + x[k].at};
+    x->status = kl_dense_eig_few(count, few, &x->error);
+}
+
+/* Matrices [first, last) of the order by threads, and those before by the executor, if there is any. */
+static void share_out(job *j, int nthread, int there, int first, int last)
+{
+    share s = {.j = j, .there = there, .first = first, .small = last, .last = last, .few = 1};
+    while (s.small > first && j->of[s.small - 1].n <= KL_DENSE_SMALL) s.small--;
+    const int nsmall = last - s.small, each = nsmall / nthread;
+    s.few = each < 1 ? 1 : each < KL_DENSE_FEW ? each : KL_DENSE_FEW;
+    kl_par_for(nthread, there + s.small - first + (nsmall + s.few - 1) / s.few, task, &s);
 }
 
 /* Matrices [from, to) of the order, to the host: neighbours in one copy. */
@@ -97,11 +121,11 @@ kl_status kl_eigen_many_find(kl_exec *ex, const kl_eigen_many *m, int shared, kl
     KL_TRY(open_job(&j, shared, err));
     const int asked = j.there;
     KL_TRY(bring(&j, asked, m->count, err));
-    kl_par_for(asked > 0 ? kl_eigen_threads(ex) : ex->nthread, m->count - asked + (asked > 0), task, &j);
+    share_out(&j, asked > 0 ? kl_eigen_threads(ex) : ex->nthread, asked > 0, asked, m->count);
     if (j.status == KL_ENOMEM || j.status == KL_EABSENT) { /* nothing of them has been touched */
         KL_TRY(bring(&j, 0, asked, err));
         j.there = 0;
-        kl_par_for(ex->nthread, asked, task, &j);
+        share_out(&j, ex->nthread, 0, 0, asked);
     } else if (j.status != KL_OK) {
         st = kl_fail(err, j.status, "%s", j.error.text);
         goto out;
