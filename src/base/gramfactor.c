@@ -146,7 +146,9 @@ typedef struct ends {
     double *g, *r;
     double *a, *m;
     const double *norm, *alone;
+    const double *inverse; /* of norm, or 0 */
     const double *order; /* a and m have column order[j] as their jth */
+    int sorted; /* 0: order[j] is j */
 } ends;
 
 /* Columns of norm 1: those of a wavefunction differ by all that a double holds. */
@@ -155,12 +157,16 @@ static void begin_task(void *self, int64_t j, int thread)
     const ends *const x = self;
     const int64_t n = x->n, col = (int64_t)x->order[j];
     (void)thread;
-    memset(x->a + j * n, 0, (size_t)n * sizeof *x->a);
-    for (int64_t i = j; i < n; i++) {
+    double *const a = x->a + j * n;
+    const double *const inverse = x->inverse, own = inverse[col];
+    memset(a, 0, (size_t)j * sizeof *a);
+    if (!x->sorted)
+        for (int64_t i = j; i < n; i++) a[i] = x->g[i + j * n] * inverse[i] * own;
+    for (int64_t i = j; i < n && x->sorted; i++) {
         const int64_t row = (int64_t)x->order[i];
-        const double g = row >= col ? x->g[row + col * n] : x->g[col + row * n];
-        x->a[i + j * n] = x->norm[row] > 0 && x->norm[col] > 0 ? g / x->norm[row] / x->norm[col] : i == j;
+        a[i] = (row >= col ? x->g[row + col * n] : x->g[col + row * n]) * inverse[row] * own;
     }
+    if (!(own > 0)) a[j] = 1;
 }
 
 static void end_task(void *self, int64_t j, int thread)
@@ -168,10 +174,10 @@ static void end_task(void *self, int64_t j, int thread)
     const ends *const x = self;
     const int64_t n = x->n, col = (int64_t)x->order[j];
     (void)thread;
+    const int gone = !(x->inverse[col] > 0) || (x->drop && x->alone[j] > 0);
     for (int64_t i = 0; i < n; i++) {
-        const int64_t row = (int64_t)x->order[i];
-        const int there = i <= j && x->norm[row] > 0 && x->norm[col] > 0;
-        x->g[row + col * n] = !there || (x->drop && x->alone[j] > 0) ? 0 : x->m[j + i * n] / x->norm[row];
+        const int64_t row = x->sorted ? (int64_t)x->order[i] : i;
+        x->g[row + col * n] = i > j || gone ? 0 : x->m[j + i * n] * x->inverse[row];
         if (x->r)
             x->r[row + col * n] = i > j || (x->drop && x->alone[i] > 0) ? 0 : x->a[j + i * n] * x->norm[col];
     }
@@ -210,14 +216,15 @@ static int find_order(int n, const double *norm, double *order, sized *list)
 void kl_gram_factor(int nthread, int n, double *g, double *r, int drop, double *work, kl_gram_found *found)
 {
     double *const a = work, *const m = a + (int64_t)n * n, *const norm = m + (int64_t)n * n,
-                  *const alone = norm + n, *const order = alone + n;
-    ends x = {n, drop, g, r, a, m, norm, alone, order};
+                  *const alone = norm + n, *const order = alone + n, *const inverse = order + n;
+    ends x = {n, drop, g, r, a, m, norm, alone, inverse, order, 0};
     *found = (kl_gram_found){.least = 1};
     for (int j = 0; j < n; j++) {
         norm[j] = g[j + (int64_t)j * n] > 0 ? sqrt(g[j + (int64_t)j * n]) : 0;
+        inverse[j] = norm[j] > 0 ? 1 / norm[j] : 0;
         found->ndead += norm[j] == 0;
     }
-    found->sorted = find_order(n, norm, order, (sized *)a); /* two columns or more, then */
+    x.sorted = found->sorted = find_order(n, norm, order, (sized *)a); /* two columns or more, then */
     kl_par_split(nthread, n, begin_task, &x);
     const factor f = {kl_gemm_choose(NULL), nthread, n, g, found};
     halve(&f, n, a, m, alone);

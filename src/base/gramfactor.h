@@ -22,7 +22,7 @@ typedef struct kl_gram_found {
    orthonormal to rounding. r[n][n], unless NULL: the upper triangle that the new columns have to be
    multiplied by to give Y again. A small column in front of a far larger one goes behind it, or its rounding
    would be part of that; T and r are triangles in that order only. drop: 1 makes bad columns zero.
-   work: 2 n^2 + 3 n numbers. nthread: for one large matrix; the bits do not depend on it. */
+   work: 2 n^2 + 4 n numbers. nthread: for one large matrix; the bits do not depend on it. */
 void kl_gram_factor(int nthread, int n, double *g, double *r, int drop, double *work, kl_gram_found *found);
 
 /* Eigenvectors z[n][n] and values w[n] of R^T R, R as above, about ascending. Small values are as

@@ -49,7 +49,7 @@ kl_status kl_gramcolumns_open(kl_exec *ex, int nblock, kl_column_block *block, k
         out->ngram += (int64_t)block[i].width * block[i].width;
         if (block[i].width > widest) widest = block[i].width;
     }
-    out->nwork = 3 * (int64_t)widest * widest + 3 * widest;
+    out->nwork = 3 * (int64_t)widest * widest + 4 * widest;
     KL_TRY(kl_alloc(&out->sorted, nblock, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&out->small, out->ngram, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&out->work, out->nwork * ex->nthread, KL_MEM_WORK, err));
@@ -135,7 +135,7 @@ static void factor_block(const factoring *f, int64_t nth, int thread, int nthrea
     const int i = g->order[nth], replaced = f->o->dependent == KL_DEPENDENT_REPLACED;
     const kl_column_block *const p = &f->at->block[i];
     const int n = p->width;
-    double *const work = g->work + thread * g->nwork, *const step = work + 2 * (int64_t)n * n + 3 * n;
+    double *const work = g->work + thread * g->nwork, *const step = work + 2 * (int64_t)n * n + 4 * n;
     kl_gram_found found;
     if (f->stages[i] != OPEN) return;
     kl_gram_factor(nthread, n, g->small + p->gram, f->o->tri ? step : NULL, f->last && !replaced, work,

@@ -29,7 +29,7 @@ static kl_status find_here(kl_exec *ex, const kl_roots *r, kl_err *err)
     job j = {.r = r};
     int64_t widest = 0;
     for (int i = 0; i < r->count; i++) widest = r->n[i] > widest ? r->n[i] : widest;
-    j.nwork = 2 * widest * widest + 3 * widest;
+    j.nwork = 2 * widest * widest + 4 * widest;
     KL_TRY(kl_realloc(&j.host, r->length, KL_MEM_WORK, err));
     KL_TRY(kl_realloc(&j.work, j.nwork * ex->nthread, KL_MEM_WORK, err));
     KL_TRY(ex->vt.download(ex, j.host, r->a, r->length, err));

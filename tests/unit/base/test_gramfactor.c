@@ -37,7 +37,7 @@ static int passes(int n, double *y, double *all)
 {
     kl_gemm_fn *const gemm = kl_gemm_choose(NULL);
     double *const g = kl_test_guarded((int64_t)n * n), *const r = kl_test_guarded((int64_t)n * n);
-    double *const work = kl_test_guarded(2 * (int64_t)n * n + 3 * n), *const to =
+    double *const work = kl_test_guarded(2 * (int64_t)n * n + 4 * n), *const to =
                                                                           kl_test_guarded((int64_t)n * ROWS);
     int pass = 0;
     for (int i = 0; i < n * n; i++) all[i] = i % (n + 1) == 0;
@@ -106,7 +106,7 @@ static void test_threads(void **state)
     enum { N = 411 };
     const size_t bytes = sizeof(double) * N * N;
     double *const gram = malloc(bytes), *const g = malloc(bytes), *const r = malloc(bytes),
-                  *const work = malloc(2 * bytes + 3 * N * sizeof(double)), *const first = malloc(2 * bytes);
+                  *const work = malloc(2 * bytes + 4 * N * sizeof(double)), *const first = malloc(2 * bytes);
     uint64_t seed = 4;
     (void)state;
     for (int j = 0; j < N; j++)
