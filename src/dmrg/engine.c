@@ -31,6 +31,7 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
                      .terms = terms,
                      .nsite = n,
                      .nstate = o->nstate,
+                     .nwanted = o->nstate,
                      .target = o->target,
                      .strategy = o->strategy,
                      .solver = o->solver,

@@ -16,6 +16,7 @@ typedef struct kl_engine {
     const kl_terms *terms;
     kl_mpo *mpo;
     int nsite, nstate;
+    int nwanted; /* wavefunctions of full weight, the others are guards: kl_engine_weigh */
     kl_qn target;
     kl_strategy strategy;
     kl_solver solver;

@@ -277,6 +277,7 @@ out:
 void kl_engine_weigh(kl_engine *e, int nwanted)
 {
     const int n = e->nstate;
+    e->nwanted = nwanted;
     const double one = n / (nwanted + GUARD_WEIGHT * (n - nwanted));
     for (int i = 0; i < n && n > nwanted; i++) {
         const kl_dptr x = kl_dptr_at(e->psi, i * e->layout.n);

@@ -22,6 +22,7 @@ enum {
     SPARE = 2, /* rows of a sector's sketch beyond its share of the states to add; */
     SPARE_FULL = 8, /* and where sectors are filled up */
     CLEANINGS = 2, /* projections out of the known basis: one leaves rounding of what it takes away */
+    FEWER = 4, /* rows of a wanted wavefunction over those of a light one */
     TOGETHER = 1 << 15 /* random numbers a thread makes at a time */
 };
 #define ROUNDING 1e-28 /* of |G|^2 before it was cleaned: what rounding leaves of a row in the known basis */
@@ -29,7 +30,7 @@ enum {
 /* A sector of the far side and its partner on the near one. */
 typedef struct strip {
     int near, far;
-    int rows; /* of the sketch, of one wavefunction; 0: there is nothing to add */
+    int rows, few; /* of the sketch, of a wavefunction, and of a light one; 0: there is nothing to add */
     int dim, known; /* states of the enlarged block here; of the known basis */
     int sec; /* of the known basis, or -1 */
     int64_t omega; /* [near dimension x rows] */
@@ -60,6 +61,17 @@ static int known_sector(const kl_isometry *iso, int c)
     return -1;
 }
 
+/* Rows of wavefunction v, and of those before it. */
+static int rows_of(const sketch *t, const strip *s, int v)
+{
+    return v < t->o->nstate - t->o->nlight ? s->rows : s->few;
+}
+static int rows_before(const sketch *t, const strip *s, int v)
+{
+    const int heavy = t->o->nstate - t->o->nlight;
+    return v < heavy ? v * s->rows : heavy * s->rows + (v - heavy) * s->few;
+}
+
 /* How many rows each sector's sketch has, and where all of it lies. */
 static kl_status lay_out(sketch *t, kl_err *err)
 {
@@ -80,10 +92,12 @@ static kl_status lay_out(sketch *t, kl_err *err)
         const double share = (double)t->o->more * s->known / (double)known->basis.total;
         s->rows = (t->o->full ? SPARE_FULL : SPARE) + (int)ceil(1.2 * share);
         if (s->rows > room) s->rows = room;
+        s->few = (s->rows + FEWER - 1) / FEWER;
+        s->count = rows_before(t, s, t->o->nstate);
         s->omega = t->nomega;
         s->g = t->ng;
         t->nomega += (int64_t)t->near->dim[e] * s->rows;
-        t->ng += (int64_t)t->o->nstate * s->rows * s->dim;
+        t->ng += (int64_t)s->count * s->dim;
     }
 out:
     return st;
@@ -140,35 +154,26 @@ static kl_status near_records(const sketch *t, const strip *s, int b, int adjoin
     KL_TRY(kl_batch_reserve(q, g->first[at + 1] - g->first[at], err));
     for (int64_t i = g->first[at]; i < g->first[at + 1]; i++) {
         const kl_part p = adjoint ? adjoint_part(g->part[i]) : g->part[i];
-        *kl_batch_push(q) = p.off < 0 ? (kl_rec){.kind = KL_REC_ADD,
-                                                 .ta = 1,
-                                                 .beta = 1,
-                                                 .at_a = KL_AT_X,
-                                                 .at_c = KL_AT_Y,
-                                                 .m = s->rows,
-                                                 .n = p.ncol,
-                                                 .lda = high,
-                                                 .ldc = s->rows,
-                                                 .a = s->omega + p.row,
-                                                 .c = to + (int64_t)p.col * s->rows,
-                                                 .alpha = p.coef}
-                                      : (kl_rec){.kind = KL_REC_GEMM,
-                                                 .ta = 1,
-                                                 .tb = p.dag,
-                                                 .beta = 1,
-                                                 .at_a = KL_AT_X,
-                                                 .at_b = (uint8_t)kl_bigop_at(g, &p),
-                                                 .at_c = KL_AT_Y,
-                                                 .m = s->rows,
-                                                 .n = p.ncol,
-                                                 .k = p.nrow,
-                                                 .lda = high,
-                                                 .ldb = p.ld,
-                                                 .ldc = s->rows,
-                                                 .a = s->omega + p.row,
-                                                 .b = p.off,
-                                                 .c = to + (int64_t)p.col * s->rows,
-                                                 .alpha = p.coef};
+        kl_rec *const r = kl_batch_push(q);
+        *r = (kl_rec){.kind = KL_REC_ADD,
+                      .ta = 1,
+                      .beta = 1,
+                      .at_a = KL_AT_X,
+                      .at_c = KL_AT_Y,
+                      .m = s->rows,
+                      .n = p.ncol,
+                      .lda = high,
+                      .ldc = s->rows,
+                      .a = s->omega + p.row,
+                      .c = to + (int64_t)p.col * s->rows,
+                      .alpha = p.coef};
+        if (p.off < 0) continue;
+        r->kind = KL_REC_GEMM;
+        r->tb = p.dag;
+        r->at_b = (uint8_t)kl_bigop_at(g, &p);
+        r->k = p.nrow;
+        r->ldb = p.ld;
+        r->b = p.off;
     }
     kl_batch_close_group(q, 0);
 out:
@@ -211,36 +216,27 @@ out:
 /* 2. The rows of wavefunction v, times one part of the far operator. */
 static kl_rec far_record(const sketch *t, const strip *s, kl_part p, int v)
 {
-    const int ld = t->o->nstate * s->rows;
-    const int64_t to = s->g + (int64_t)v * s->rows + (int64_t)p.row * ld;
-    if (p.off < 0)
-        return (kl_rec){.kind = KL_REC_ADD,
-                        .beta = 1,
-                        .at_a = KL_AT_WORK,
-                        .at_c = KL_AT_Y,
-                        .m = s->rows,
-                        .n = p.nrow,
-                        .lda = s->rows,
-                        .ldc = ld,
-                        .a = (int64_t)p.col * s->rows,
-                        .c = to,
-                        .alpha = p.coef};
-    return (kl_rec){.kind = KL_REC_GEMM,
-                    .tb = (uint8_t)!p.dag,
-                    .beta = 1,
-                    .at_a = KL_AT_WORK,
-                    .at_b = (uint8_t)kl_bigop_at(t->o->far, &p),
-                    .at_c = KL_AT_Y,
-                    .m = s->rows,
-                    .n = p.nrow,
-                    .k = p.ncol,
-                    .lda = s->rows,
-                    .ldb = p.ld,
-                    .ldc = ld,
-                    .a = (int64_t)p.col * s->rows,
-                    .b = p.off,
-                    .c = to,
-                    .alpha = p.coef};
+    const int ld = s->count, rows = rows_of(t, s, v);
+    const int64_t to = s->g + rows_before(t, s, v) + (int64_t)p.row * ld;
+    kl_rec r = {.kind = KL_REC_ADD,
+                .beta = 1,
+                .at_a = KL_AT_WORK,
+                .at_c = KL_AT_Y,
+                .m = rows,
+                .n = p.nrow,
+                .lda = s->rows,
+                .ldc = ld,
+                .a = (int64_t)p.col * s->rows,
+                .c = to,
+                .alpha = p.coef};
+    if (p.off < 0) return r;
+    r.kind = KL_REC_GEMM;
+    r.tb = (uint8_t)!p.dag;
+    r.at_b = (uint8_t)kl_bigop_at(t->o->far, &p);
+    r.k = p.ncol;
+    r.ldb = p.ld;
+    r.b = p.off;
+    return r;
 }
 
 /* 2. What operator b adds to the sketch of sector s->near, whose segment comes from sector `from`. */
@@ -270,7 +266,7 @@ static kl_status product_records(const sketch *t, const strip *s, int b, int adj
                                      .at_a = left ? KL_AT_RIGHT : KL_AT_LEFT,
                                      .at_b = KL_AT_X,
                                      .at_c = KL_AT_WORK,
-                                     .m = s->rows,
+                                     .m = rows_of(t, s, v),
                                      .n = x->dim,
                                      .k = t->near->dim[from],
                                      .lda = s->rows,
@@ -278,7 +274,7 @@ static kl_status product_records(const sketch *t, const strip *s, int b, int adj
                                      .ldc = s->rows,
                                      .a = t->kplace[((int64_t)b * 2 + adjoint) * t->near->nsec + s->near],
                                      .b = v * lay->n + lay->off[row_from],
-                                     .alpha = alpha};
+                                     .alpha = alpha * sqrt((double)s->rows / rows_of(t, s, v))};
         for (int64_t i = g->first[at]; i < g->first[at + 1]; i++)
             *kl_batch_push(q) = far_record(t, s, adjoint ? adjoint_part(g->part[i]) : g->part[i], v);
     }
@@ -297,7 +293,7 @@ static kl_status multiply(sketch *t, kl_err *err)
         const strip *const s = &t->strip[e];
         int64_t most = 0;
         if (s->rows == 0) continue;
-        KL_TRY(kl_batch_open_group(&q, s->g, (int64_t)t->o->nstate * s->rows * s->dim, err));
+        KL_TRY(kl_batch_open_group(&q, s->g, (int64_t)s->count * s->dim, err));
         for (int b = 0; b < t->o->near->nop; b++)
             for (int adjoint = 0; adjoint <= 1; adjoint++) {
                 if (t->kplace[((int64_t)b * 2 + adjoint) * n + e] < 0) continue;
@@ -368,7 +364,7 @@ static kl_status clean(sketch *t, int rows, kl_err *err)
     kl_batch_init(&q);
     for (int e = 0; e < t->nstrip; e++) {
         const strip *const s = &t->strip[e];
-        const int count = rows ? t->o->nstate * s->rows : s->taken;
+        const int count = rows ? s->count : s->taken;
         const int64_t at = rows ? s->g : s->e;
         if (count == 0 || s->known == 0) continue;
         KL_TRY(kl_batch_open_group(&q, at, (int64_t)count * s->dim, err));
@@ -402,7 +398,6 @@ static kl_status decompose(sketch *t, kl_err *err)
     KL_TRY(kl_alloc(&count, t->nstrip, KL_MEM_WORK, err));
     for (int e = 0; e < t->nstrip; e++) {
         strip *const s = &t->strip[e];
-        s->count = t->o->nstate * s->rows;
         s->gram = off[e] = n;
         s->first = nvalue;
         count[e] = s->count;

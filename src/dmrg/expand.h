@@ -10,6 +10,7 @@ typedef struct kl_expand_opts {
     kl_side side; /* whose basis is expanded */
     kl_wave wave; /* of two enlarged blocks, wholly in the known basis on that side */
     int nstate; /* wavefunctions, averaged by the squares of their norms, which are 1 on average */
+    int nlight; /* of these, the last: they weigh little, and fewer rows of the sketch are theirs */
     const kl_bigop *near, *far; /* operators of the other side, and of this one */
     kl_warm known; /* the basis so far: an isometry of the enlarged block of this side */
     int more; /* states to add at most, */

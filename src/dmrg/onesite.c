@@ -251,6 +251,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
     const kl_expand_opts o = {.side = side,
                               .wave = kl_engine_wave(e),
                               .nstate = e->nstate,
+                              .nlight = e->nstate > e->nwanted ? e->nstate - e->nwanted : 0,
                               .near = side == KL_LEFT ? e->col_op : e->row_op,
                               .far = side == KL_LEFT ? e->row_op : e->col_op,
                               .known = {e->warm, e->warm_data},
