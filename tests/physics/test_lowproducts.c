@@ -240,14 +240,34 @@ static void test_short_schedule(void **state)
     core_no_memory();
 }
 
+/* Charges at every cut are shared by engines of one sector alone, and stay for who is left. */
+static void test_reaches(void **state)
+{
+    (void)state;
+    core_job j;
+    kl_err err = {""};
+    kl_reaches *a = NULL, *b = NULL, *c = NULL;
+    core_open(&j, core_model("hubbard", "F=1/2"), "chain:6", NULL, NULL);
+    const kl_qn target = core_charge(j.model, "N_up=3 N_dn=2");
+    expect_ok(kl_reaches_take(j.terms, target, NULL, &a, &err), err);
+    expect_ok(kl_reaches_take(j.terms, target, a, &b, &err), err);
+    expect_ok(kl_reaches_take(j.terms, core_charge(j.model, "N_up=3 N_dn=3"), a, &c, &err), err);
+    expect_true(a == b && c != a);
+    kl_reaches_leave(&a);
+    expect_true(a == NULL && b->left[3].n == 16 && b->right[6].n == 1);
+    expect_true(kl_reach_find(&b->left[6], target) >= 0);
+    kl_reaches_leave(&b);
+    kl_reaches_leave(&c);
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_all),
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_run_out),
-        cmocka_unit_test(test_valley),
-        cmocka_unit_test(test_short_schedule),
+        cmocka_unit_test(test_against_all), cmocka_unit_test(test_known),
+        cmocka_unit_test(test_reaches),     cmocka_unit_test(test_run_out),
+        cmocka_unit_test(test_valley),      cmocka_unit_test(test_short_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,43 @@ static void test_eig(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* Whichever are done together, equal bits. */
+static void test_eig_few(void **state)
+{
+    (void)state;
+    static const int sizes[] = {1, 2, 3, 7, 8, 9, 17, 24, 40, 63, 79, 80, 5, 31, 30};
+    enum { MOST = KL_DENSE_SMALL };
+    const int nsize = (int)(sizeof sizes / sizeof *sizes);
+    double *const room = calloc((size_t)KL_DENSE_FEW * MOST * MOST, sizeof(double)),
+                  *const want = calloc((size_t)MOST * MOST, sizeof(double)),
+                  *const kept = calloc((size_t)MOST * MOST, sizeof(double));
+    for (int first = 0; first + KL_DENSE_FEW <= nsize; first++)
+        for (int count = 1; count <= KL_DENSE_FEW; count++) {
+            kl_dense_matrix m[KL_DENSE_FEW];
+            double w[KL_DENSE_FEW][MOST], single[MOST];
+            kl_err err;
+            kl_test_case("%d from the %dth size on", count, first);
+            for (int k = 0; k < count; k++) {
+                const int n = sizes[first + k];
+                m[k] = (kl_dense_matrix){n, room + (int64_t)k * MOST * MOST, w[k]};
+                make_symmetric(n, (first + k) % KINDS, m[k].a, n, kept, 5);
+            }
+            expect_ok(kl_dense_eig_few(count, m, &err), err);
+            for (int k = 0; k < count; k++) {
+                const int n = m[k].n;
+                make_symmetric(n, (first + k) % KINDS, want, n, kept, 5);
+                expect_ok(kl_dense_eig(n, want, n, single, &err), err);
+                expect_true(memcmp(single, m[k].w, sizeof(double) * (size_t)n) == 0);
+                expect_true(memcmp(want, m[k].a, sizeof(double) * (size_t)n * (size_t)n) == 0);
+            }
+        }
+    free(room);
+    free(want);
+    free(kept);
+    kl_dense_release();
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 /* In two steps: the same eigenvalues, and whichever columns are transformed, in pieces and by threads, are
    eigenvectors; the others are left as they were. */
 static void test_eig_steps(void **state)
@@ -453,7 +490,7 @@ int main(void)
         cmocka_unit_test(test_eig),         cmocka_unit_test(test_eig_steps), cmocka_unit_test(test_eig_two),
         cmocka_unit_test(test_tridiagonal), cmocka_unit_test(test_svd),       cmocka_unit_test(test_qr),
         cmocka_unit_test(test_refusals),    cmocka_unit_test(test_threads),   cmocka_unit_test(test_nested),
-        cmocka_unit_test(test_product),
+        cmocka_unit_test(test_product),     cmocka_unit_test(test_eig_few),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
