@@ -92,7 +92,7 @@ static token next_token(reader *r, char word[MAX_WORD])
     }
     while (c != EOF && !isspace(c) && c != ',' && c != '=' && c != '/') {
         if (n == MAX_WORD - 1) return T_LONG;
-        word[n++] = (char)toupper(c);
+        word[n++] = c != 0 ? (char)toupper(c) : '?'; /* what follows a byte of zero must not be hidden */
         c = next_char(r);
     }
     if (c == '\n') r->line--;
@@ -103,10 +103,13 @@ static token next_token(reader *r, char word[MAX_WORD])
 
 static int is_fci(const char *word) { return strcmp(word, "&FCI") == 0 || strcmp(word, "$FCI") == 0; }
 
-static int is_true(const char *word)
+/* .TRUE., T, 1; *known: 0 where it is neither that nor false. */
+static int is_true(const char *word, int *known)
 {
     const char *p = word[0] == '.' ? word + 1 : word;
-    return *p == 'T' || strcmp(p, "1") == 0;
+    const int yes = *p == 'T' || strcmp(p, "1") == 0;
+    *known = yes || *p == 'F' || strcmp(p, "0") == 0;
+    return yes;
 }
 
 static kl_status take_value(reader *r, const char *key, const char *text, kl_err *err)
@@ -116,7 +119,9 @@ static kl_status take_value(reader *r, const char *key, const char *text, kl_err
     char number[MAX_WORD];
     snprintf(number, sizeof(number), "%s", text);
     if (strcmp(key, "UHF") == 0) {
-        r->f->unrestricted |= is_true(text);
+        int known;
+        r->f->unrestricted |= is_true(text, &known);
+        if (!known) REFUSE(r, r->line, "UHF is '%s'; allowed: .TRUE. and .FALSE.", text);
         return KL_OK;
     }
     const int is_norb = strcmp(key, "NORB") == 0, is_label = strcmp(key, "ORBSYM") == 0;
@@ -265,15 +270,33 @@ static char *cut_word(char **p)
     return start;
 }
 
+/* The next line without its end; *got: 0 where there is none. A byte of zero would hide what follows it. */
+static kl_status read_line(reader *r, char line[MAX_LINE], int *got, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int c = getc(r->from), n = 0;
+    *got = c != EOF;
+    for (; c != EOF && c != '\n'; c = getc(r->from)) {
+        if (c == 0) REFUSE(r, r->line, "the line has a byte of zero; is this text?");
+        if (n == MAX_LINE - 2) REFUSE(r, r->line, "the line is longer than %d characters", MAX_LINE - 2);
+        line[n++] = (char)c;
+    }
+    line[n] = '\0';
+    if (ferror(r->from)) *got = 0;
+out:
+    return st;
+}
+
 static kl_status read_data(reader *r, kl_err *err)
 {
     kl_status st = KL_OK;
     char line[MAX_LINE];
     const int64_t first = r->line;
-    while (fgets(line, sizeof(line), r->from) != NULL) {
+    for (;;) {
+        int got;
+        KL_TRY(read_line(r, line, &got, err));
+        if (!got) break;
         const int64_t here = r->line++;
-        if (strlen(line) == sizeof(line) - 1 && line[sizeof(line) - 2] != '\n')
-            REFUSE(r, here, "the line is longer than %d characters", MAX_LINE - 2);
         char *rest = line, *word = cut_word(&rest);
         if (word == NULL) continue;
         if (here == first)

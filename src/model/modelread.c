@@ -12,6 +12,7 @@
 #include <lua.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { MAX_FILE = 1 << 24 };
 
@@ -189,6 +190,15 @@ static kl_status unknown_model(const char *what, kl_err *err)
     for (int k = 0; k < n && used < sizeof all; k++)
         used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", k > 0 ? ", " : "", name[k]);
     const char *near = kl_closest(what, name);
+    struct stat info;
+    if (stat(what, &info) == 0 && S_ISREG(info.st_mode)) {
+        st = kl_fail(
+            err, KL_EINPUT,
+            "%.300s: the file is no model, whose name ends in .lua, and no molecule, which begins with "
+            "&FCI%s",
+            what, info.st_size == 0 ? ": it is empty" : "");
+        goto out;
+    }
     st = kl_fail(err, KL_EINPUT,
                  "the model \"%.100s\" is unknown%s%s%s; there are %s, and any file such as ./mine.lua", what,
                  near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", n > 0 ? all : "none");

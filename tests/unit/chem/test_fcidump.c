@@ -156,6 +156,7 @@ static void test_refusals(void **state)
         {"&FCI NORB=2,NELEC=2,IUHF=1\n/\n0 0 0 0 0\n0 0 0 0 0\n0.5 1 1 0 0\n",
          "one-electron integral in part 3"},
         {"&FCI NORB=4,NELEC=2,UHF=.TRUE.\n/\n0.5 1 2 0 0\n", "mix spins"},
+        {"&FCI NORB=4,NELEC=2,UHF=.MAYBE.\n/\n0.5 1 2 0 0\n", "UHF is '.MAYBE.'"},
         {"&FCI NORB=2,NELEC=2\n/\n0.5 1 1 1 1\n0.5 2 2 1 1\n", "t:5: the file ends with neither"},
     };
     kl_err err;
@@ -165,6 +166,19 @@ static void test_refusals(void **state)
         if (bad[k][0][0] == '\0') continue; /* fmemopen refuses emptiness */
         expect_refused(read_text(bad[k][0], &f, &err), KL_EINPUT, err, bad[k][1]);
         expect_true(f == NULL);
+    }
+    /* a byte of zero hid the line that it begins */
+    static char zeros[][64] = {"&FCI NORB=2\n/\n0.5 1 1 0 0\n@0.5 1 2 0 0\n",
+                               "&FCI NORB=2\n/\n0.5 1 1 0 0@\n", "&FCI NORB=2\n/\n0.5 1 1 0 0@",
+                               "&FCI NORB=2@,NELEC=1\n/\n0.5 1 1 0 0\n"};
+    static const char *const said[] = {"t:4: the line has a byte", "t:3: the line has a byte",
+                                       "t:3: the line has a byte", "NORB is '2?'"};
+    for (size_t k = 0; k < sizeof zeros / sizeof *zeros; k++) {
+        const size_t n = strlen(zeros[k]);
+        *strchr(zeros[k], '@') = '\0';
+        FILE *from = fmemopen(zeros[k], n, "rb");
+        expect_refused(kl_fcidump_read_stream(from, "t", &f, &err), KL_EINPUT, err, said[k]);
+        fclose(from);
     }
     expect_eq(kl_fcidump_read("/nowhere/at.all", &f, &err), KL_EIO);
     expect_eq(kl_mem_live_total(), 0);
