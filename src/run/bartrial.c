@@ -153,7 +153,13 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     const kl_dmrg_opts o = trial_options(x->t, other, m, sweep);
     const kl_dmrg_monitor only = {.self = monitor->self, .interrupted = monitor->interrupted};
     KL_TRY(kl_dmrg_run(other->terms, x->t->ex, &o, &only, &state, &trial, err));
-    if (trial.stop == KL_STOP_INTERRUPTED || !(trial.energy[0] < found->energy[0])) goto out;
+    if (trial.stop == KL_STOP_INTERRUPTED) {
+        found->error_estimate = INFINITY;
+        found->distance = 1;
+        kl_watch_note(x->watch, "interrupted while other sweeps were to tell the error bar: there is none");
+        goto out;
+    }
+    if (!(trial.energy[0] < found->energy[0])) goto out;
     const double before = found->error_estimate;
     widen(&trial, found);
     if (!(found->error_estimate > before)) goto out;

@@ -23,6 +23,8 @@ local kinds = {
         command = "dmrg heisenberg -p S=1 --sites 12 --charge Sz=0 --accuracy 1e-10 --measure Sz" },
     { name = "dmrg by --strategy lr", command = chain:gsub("48", "32") .. " --strategy lr",
         again = "dmrg --resume k.h5" },
+    { name = "dmrg with an error bar by a trial", again = "dmrg --resume k.h5",
+        command = "dmrg heisenberg --sites 14 --charge Sz=0 --m 16 --order 6,3,8,0,12,13,7,9,11,4,1,5,10,2" },
     { name = "dmrg in a unit of 1e-200", command = chain .. " -p J=1e-200", again = "dmrg --resume k.h5" },
     { name = "dmrg, a scan", command = "dmrg hubbard --sites 6 --charge N_up=scan --charge N_dn=3 -p U=4" },
     { name = "ed", command = "ed hubbard --lattice ladder:5x2 --charge N_up=5 --charge N_dn=5 --measure docc",
