@@ -243,35 +243,59 @@ void kl_report_rankplan_json(kl_json *j, int n, const kl_rankplan *row)
     kl_json_close(j, ']');
 }
 
+void kl_report_planned_take(kl_report_planned *p, const kl_dmrg_plan *plan)
+{
+    p->m = plan->m;
+    p->npair = plan->nsector;
+    p->states = plan->states;
+    p->dim = plan->dim;
+    p->nrecord = plan->nrecord;
+    p->memory_bytes = plan->memory_bytes;
+    p->flop_apply = plan->flop_apply;
+    p->seconds_sweep = plan->seconds_sweep;
+}
+
+void kl_report_plan_open(kl_json *j, const kl_report_head *head)
+{
+    kl_report_json_open(j, KL_VERSION, "plan");
+    kl_json_text(j, "method", "dmrg");
+    kl_json_text(j, "model", head->model->name);
+    kl_json_text(j, "variant", head->model->variant);
+    kl_json_text(j, "lattice", head->lattice);
+}
+
+void kl_report_planned_json(kl_json *j, const kl_report_planned *p)
+{
+    kl_json_int(j, "m", p->m);
+    kl_json_int(j, "states", p->states);
+    kl_json_int(j, "dim", p->dim);
+    kl_json_int(j, "sector_pairs", p->npair);
+    kl_json_int(j, "records", p->nrecord);
+    kl_json_real(j, "flop_apply", p->flop_apply);
+    kl_json_int(j, "memory_bytes", p->memory_bytes);
+    kl_json_real(j, "seconds_sweep", p->seconds_sweep);
+}
+
 void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_dmrg_plan *plan, int nrank,
                          const kl_rankplan *ranks)
 {
     char text[256];
     kl_json j = kl_json_begin(to);
-    kl_report_json_open(&j, KL_VERSION, "plan");
-    kl_json_text(&j, "method", "dmrg");
-    kl_json_text(&j, "model", head->model->name);
-    kl_json_text(&j, "variant", head->model->variant);
-    kl_json_text(&j, "lattice", head->lattice);
+    kl_report_plan_open(&j, head);
     kl_json_text(&j, "charges", head->charges);
     kl_json_open(&j, "plans", '[');
     for (int i = 0; i < n; i++) {
         const kl_dmrg_plan *p = &plan[i];
+        kl_report_planned sizes;
         kl_json_open(&j, NULL, '{');
-        kl_json_int(&j, "m", p->m);
-        kl_json_int(&j, "states", p->states);
+        kl_report_planned_take(&sizes, p);
+        kl_report_planned_json(&j, &sizes);
         kl_json_int(&j, "sites", p->nsite);
         kl_json_int(&j, "sites_per_step", p->sites);
-        kl_json_int(&j, "dim", p->dim);
-        kl_json_int(&j, "sector_pairs", p->nsector);
-        kl_json_int(&j, "records", p->nrecord);
         kl_json_int(&j, "operators_largest", p->bond_op_max);
         kl_json_int(&j, "operators_middle", p->bond_op_mid);
-        kl_json_real(&j, "flop_apply", p->flop_apply);
-        kl_json_int(&j, "memory_bytes", p->memory_bytes);
         if (p->device_bytes > 0) kl_json_int(&j, "device_bytes", p->device_bytes);
         if (p->process_bytes > 0) kl_json_int(&j, "process_bytes", p->process_bytes);
-        kl_json_real(&j, "seconds_sweep", p->seconds_sweep);
         kl_json_open(&j, "seconds_by_part", '{');
         for (int k = 0; k < KL_NPLAN; k++) kl_json_real(&j, kl_plan_part_name[k], p->seconds_part[k]);
         kl_json_close(&j, '}');

@@ -8,7 +8,6 @@
 #include "base/mem.h"
 #include "cli/report.h"
 #include "cli/reporttext.h"
-#include "config.h"
 
 enum { COMMON_M = 256 }; /* states where none are asked for */
 
@@ -18,14 +17,7 @@ static kl_status plan_sector(kl_task *t, kl_qn target, int m, kl_report_planned 
     kl_dmrg_plan p = {0};
     KL_TRY(kl_task_aim(t, target, err));
     KL_TRY(kl_dmrg_make_plan(t->terms, t->ex, &t->dmrg, m, &p, err));
-    out->m = p.m;
-    out->npair = p.nsector;
-    out->states = p.states;
-    out->dim = p.dim;
-    out->nrecord = p.nrecord;
-    out->memory_bytes = p.memory_bytes;
-    out->flop_apply = p.flop_apply;
-    out->seconds_sweep = p.seconds_sweep;
+    kl_report_planned_take(out, &p);
 out:
     kl_dmrg_plan_clear(&p);
     return st;
@@ -111,11 +103,7 @@ void kl_report_planscan_json(FILE *to, const kl_report_head *head, int64_t n, co
     int64_t nrun, most;
     const double seconds = sum_up(n, sector, &nrun, &most);
     kl_json j = kl_json_begin(to);
-    kl_report_json_open(&j, KL_VERSION, "plan");
-    kl_json_text(&j, "method", "dmrg");
-    kl_json_text(&j, "model", head->model->name);
-    kl_json_text(&j, "variant", head->model->variant);
-    kl_json_text(&j, "lattice", head->lattice);
+    kl_report_plan_open(&j, head);
     kl_json_int(&j, "runs", nrun);
     kl_json_real(&j, "seconds_sweep", seconds);
     kl_json_int(&j, "memory_bytes", sector[most].memory_bytes);
@@ -125,14 +113,7 @@ void kl_report_planscan_json(FILE *to, const kl_report_head *head, int64_t n, co
         kl_json_open(&j, NULL, '{');
         kl_json_text(&j, "charges", p->charges);
         if (p->image >= 0) kl_json_text(&j, "reflection_of", of->charges);
-        kl_json_int(&j, "m", of->m);
-        kl_json_int(&j, "states", of->states);
-        kl_json_int(&j, "dim", of->dim);
-        kl_json_int(&j, "sector_pairs", of->npair);
-        kl_json_int(&j, "records", of->nrecord);
-        kl_json_real(&j, "flop_apply", of->flop_apply);
-        kl_json_int(&j, "memory_bytes", of->memory_bytes);
-        kl_json_real(&j, "seconds_sweep", of->seconds_sweep);
+        kl_report_planned_json(&j, of);
         kl_json_close(&j, '}');
     }
     kl_json_close(&j, ']');

@@ -97,9 +97,14 @@ typedef struct kl_report_planned {
     int64_t states, dim, nrecord, memory_bytes;
     double flop_apply, seconds_sweep;
 } kl_report_planned;
+/* What one line says of a plan; charges and image are left to the caller. */
+void kl_report_planned_take(kl_report_planned *p, const kl_dmrg_plan *plan);
 void kl_report_planscan(FILE *to, const kl_report_head *head, int64_t n, const kl_report_planned *sector);
 void kl_report_planscan_json(FILE *to, const kl_report_head *head, int64_t n,
                              const kl_report_planned *sector);
+/* What JSON of both kinds of plans begins with, and what it says in one line's place. */
+void kl_report_plan_open(kl_json *j, const kl_report_head *head);
+void kl_report_planned_json(kl_json *j, const kl_report_planned *p);
 /* What several ranks would take of what takes one process `unit`: a sweep, a product. */
 void kl_report_rankplan(FILE *to, const char *unit, const kl_rankrate *between, int n,
                         const kl_rankplan *row);
