@@ -120,6 +120,9 @@ for _, name in ipairs(names_in "docs/performance") do
             for column in ("command card commit date"):gmatch "%a+" do
                 if (row[column] or "") == "" then faults[#faults + 1] = "no " .. column .. ": " .. line end
             end
+            if row.value and not tonumber(row.value) then
+                faults[#faults + 1] = "its value is no number: " .. line
+            end
         end
     end
     if name ~= "operations.csv" and table.concat(head, " ") ~= common then -- that is of bench compare --csv
