@@ -10,6 +10,7 @@
 #define SHORTER 1.5
 /* the same of molecules, where everything is joined with everything */
 #define SHORTER_MOLECULE 1.05
+#define ROUNDING 1e-13 /* of an energy */
 
 enum {
     SWEEPS = 4,
@@ -17,7 +18,6 @@ enum {
     FEW = 64, /* states: fewer are tried with MORE times as many, but no more than that */
     MORE = 4
 };
-#define ACCURACY 1e-9 /* relative, where none is asked for */
 
 double kl_bartrial_reach(const kl_terms *t)
 {
@@ -39,10 +39,8 @@ static int is_wanted(const kl_task *t, const kl_dmrg_result *found)
 {
     const int ended = found->stop == KL_STOP_M_MAX || found->stop == KL_STOP_DISCARD ||
                       found->stop == KL_STOP_MAX_SWEEP || found->stop == KL_STOP_SCHEDULE;
-    const double relative = t->dmrg.accuracy > 0 ? t->dmrg.accuracy : ACCURACY,
-                 wanted = t->dmrg.error > 0 ? t->dmrg.error : relative * fabs(found->energy[0]);
     if (!ended || t->ex->ranks != NULL || found->nrow == 0) return 0;
-    return isfinite(found->error_estimate) && found->error_estimate > wanted;
+    return isfinite(found->error_estimate);
 }
 
 /* The task of x in an order by name; NULL where that order is none. */
@@ -104,11 +102,11 @@ static void widen(const kl_dmrg_result *other, kl_dmrg_result *found)
     for (int i = 0; i < found->nstate; i++) lower = fmax(lower, found->energy[i] - other->energy[i]);
     const double own = isfinite(other->error_estimate) ? other->error_estimate : lower;
     const double before = found->error_estimate, bar = lower + own;
-    if (!(lower > 0) || !(bar > before)) return;
+    if (!(lower > ROUNDING * fabs(found->energy[0])) || !(bar > before)) return;
     found->error_estimate = bar;
-    found->distance = fmin(1, found->distance * sqrt(bar / before));
+    found->distance = fmin(1, before > 0 ? found->distance * sqrt(bar / before) : 1);
     if (!(found->gap <= bar)) return;
-    found->unresolved = fmax(found->unresolved, fmax(found->gap, before * 1e-16));
+    found->unresolved = fmax(found->unresolved, fmax(found->gap, ROUNDING * bar));
     found->distance = 1;
 }
 
