@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/places.h"
 #include "base/mem.h"
+#include "base/random.h"
 #include "dmrg/ownunit.h"
 #include "dmrg/products.h"
 #include "dmrg/signstrings.h"
@@ -13,6 +14,8 @@
 
 enum {
     BEST = 6, /* placements run in full at most */
+    SHUFFLED = 4, /* descents from placements at random */
+    EVERY = 1000, /* where there are no more, all placements are asked for */
     ASKED = 1000, /* placements that are asked for anyhow */
     /* of their energies: states kept, half-sweeps, products with H at a bond */
     KEPT = 16,
@@ -355,6 +358,17 @@ out:
     return st;
 }
 
+/* The labels of `from` in any order, among sites alike. */
+static void shuffle(const search *s, const char *from, uint64_t *rng, char *to)
+{
+    const int n = s->t->nsite;
+    memcpy(to, from, (size_t)n);
+    for (int p = n - 1; p > 0; p--) {
+        const int q = (int)(kl_random_next(rng) % (uint64_t)(p + 1));
+        if (kl_labels_alike(s->l, s->t, p, q)) exchange(to, p, q);
+    }
+}
+
 static const char *best_of(const search *s)
 {
     int best = 0;
@@ -363,21 +377,87 @@ static const char *best_of(const search *s)
     return s->known[best].label;
 }
 
+typedef struct every { /* placements of the same labels among sites alike */
+    int *first; /* [nsite] the first site alike */
+    int *left; /* [nsite][most] labels that sites alike have not got yet, at the first one */
+    char *label; /* [nsite] */
+    int n, asking; /* how many; 1: each is asked for */
+    double best;
+} every;
+
+/* From position p on; more than EVERY are not counted. */
+static kl_status go_through(search *s, int p, every *a, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int which;
+    if (p == s->t->nsite) {
+        a->n++;
+        if (a->asking) KL_TRY(ask(s, a->label, a->best, &which, err));
+        return KL_OK;
+    }
+    int *const left = a->left + (int64_t)a->first[p] * s->l->most;
+    for (int h = 0; h < s->l->most && a->n <= EVERY && !s->interrupted; h++) {
+        if (left[h] == 0) continue;
+        left[h]--;
+        a->label[p] = (char)h;
+        KL_TRY(go_through(s, p + 1, a, err)); /* depth: the sites */
+        left[h]++;
+    }
+out:
+    return st;
+}
+
+/* Where they are few, all of them: then nothing is missed. */
+static kl_status ask_all(search *s, const char *from, int *few, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = s->t->nsite;
+    every a = {.best = INFINITY};
+    KL_TRY(kl_alloc(&a.first, n, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&a.left, (int64_t)n * s->l->most, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&a.label, n, KL_MEM_WORK, err));
+    memset(a.left, 0, sizeof *a.left * (size_t)n * (size_t)s->l->most);
+    for (int p = 0; p < n; p++) {
+        int q = 0;
+        while (!kl_labels_alike(s->l, s->t, q, p)) q++;
+        a.first[p] = q;
+        a.left[q * s->l->most + from[p]]++;
+    }
+    KL_TRY(go_through(s, 0, &a, err));
+    *few = a.n <= EVERY;
+    for (int k = 0; k < s->n; k++) a.best = fmin(a.best, s->known[k].energy);
+    a.n = 0;
+    a.asking = 1;
+    if (*few) KL_TRY(go_through(s, 0, &a, err));
+out:
+    kl_free(&a.first);
+    kl_free(&a.left);
+    kl_free(&a.label);
+    return st;
+}
+
 /* From the placement found, and from others of the labels that this leads to. */
 static kl_status descend_from_all(search *s, const char *found, kl_err *err)
 {
     kl_status st = KL_OK;
     char *base = NULL, *label = NULL;
+    int few;
     const int n = s->t->nsite;
     KL_TRY(kl_alloc(&base, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&label, n, KL_MEM_WORK, err));
     memcpy(base, found, (size_t)n);
     KL_TRY(descend(s, base, err));
-    for (int o = 0; o < NORDER && !is_spent(s); o++) {
+    KL_TRY(ask_all(s, base, &few, err));
+    for (int o = 0; o < NORDER && !few && !is_spent(s); o++) {
         KL_TRY(arrange(s, base, (order)o, label, err));
         KL_TRY(descend(s, label, err));
     }
-    if (!is_spent(s)) KL_TRY(ask_images(s, best_of(s), err));
+    uint64_t rng = s->o->seed;
+    for (int k = 0; k < SHUFFLED && !few && !is_spent(s); k++) {
+        shuffle(s, base, &rng, label);
+        KL_TRY(descend(s, label, err));
+    }
+    if (!few && !is_spent(s)) KL_TRY(ask_images(s, best_of(s), err));
 out:
     kl_free(&base);
     kl_free(&label);
