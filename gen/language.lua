@@ -35,6 +35,7 @@ not_possible.dm, not_possible.Flux, not_possible.Twist = not_possible.DM, not_po
 -- Names that a model may give, and what to write where it has not.
 local written_otherwise = {
     math = "functions stand by themselves: cos(x), not math.cos(x)",
+    I = "the identity is the number 1, and there is no imaginary unit: " .. REAL_ONLY,
     S = "S_i.S_j is S_dot_S(i,j), one component Sz(i); a spin to be chosen by -p S=1 needs structural { S = 1/2 }",
 }
 
@@ -112,6 +113,16 @@ local function need_operator(model, name, whence)
             util.hint(name, operator_names(model), "operators"))
     end
     return op
+end
+
+-- S_i.S_j, of a part of a product space by its suffix: "_1", "_spin".
+local function spin_dot(model, part)
+    local word = "S_dot_S" .. part
+    return function(a, b)
+        local plus, minus, z = need_operator(model, "Sp" .. part, word),
+            need_operator(model, "Sm" .. part, word), need_operator(model, "Sz" .. part, word)
+        return (plus(a) * minus(b) + minus(a) * plus(b)) / 2 + z(a) * z(b)
+    end
 end
 
 local function need_site(model, word)
@@ -375,11 +386,7 @@ local function add_sums(w, model)
         end
         return sum_over({s, s2}, v, choices)
     end
-    function w.S_dot_S(a, b)
-        local plus, minus, z = need_operator(model, "Sp", "S_dot_S"), need_operator(model, "Sm", "S_dot_S"),
-            need_operator(model, "Sz", "S_dot_S")
-        return (plus(a) * minus(b) + minus(a) * plus(b)) / 2 + z(a) * z(b)
-    end
+    w.S_dot_S = spin_dot(model, "")
 end
 
 -- Terms.
@@ -537,13 +544,16 @@ local function make_environment(model)
             local op = find_operator(model, name)
             if op then return hand_out(op) end
             if model.globals[name] ~= nil then return model.globals[name] end
+            local part = string.match(name, "^S_dot_S(_[%w_]+)$")
+            if part and find_operator(model, "Sp" .. part) then return guard(spin_dot(model, part)) end
             if not_possible[name] then refuse("%s", not_possible[name]) end
             if written_otherwise[name] then
                 refuse("unknown name '%s'; %s", name, written_otherwise[name]) end
             local near = util.closest(name, candidates())
             refuse("unknown name '%s'%s", string.sub(name, 1, 60),
                 near and string.format("; did you mean '%s'?", near)
-                    or (#model.types == 0 and "; operators are known after site(...)" or ""))
+                    or (#model.types == 0 and "; operators are known after site(...)"
+                        or "; a number of yours is declared before: parameters { NAME = 1 }"))
         end,
         __newindex = function(_, name, value)
             if type(name) ~= "string" then refuse("a name is expected") end

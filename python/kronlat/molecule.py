@@ -6,7 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,8 @@ class Molecule:
     irreps: [orbital] 0 to 7, the product of two being their exclusive or; None: no symmetry is used.
     """
 
-    h: Any
-    eri: Any
+    h: Any = field(repr=False)
+    eri: Any = field(repr=False)
     electrons: int
     ms2: int = 0
     core: float = 0.0

@@ -15,13 +15,24 @@ import numpy as np
 from ._c import call, create, ffi, lib, text
 from .errors import BadInput
 from .lattice import Lattice
+from .molecule import Fcidump
 
 if TYPE_CHECKING:
     from .tensors import MPO
 
 
+def _is_fcidump(model: Any) -> bool:
+    """A file that begins with &FCI is a molecule, whatever its name."""
+    if not isinstance(model, (str, os.PathLike)) or "\n" in str(model) or not os.path.isfile(model):
+        return False
+    with open(model, "rb") as file:
+        return file.read(1000).lstrip()[:4].upper() == b"&FCI"
+
+
 def _handle(model: Any) -> Any:
     """A kronlat_problem of a name, a file, the text of a model file, a Model or a Molecule."""
+    if _is_fcidump(model):
+        model = Fcidump(model)
     if hasattr(model, "_problem"):
         return model._problem()
     if isinstance(model, str) and "\n" in model:
@@ -55,7 +66,8 @@ class ResultFile:
 class Problem:
     """A Hamiltonian, the sector that is wanted, and options by their names in job files.
 
-    model: a name of `kronlat models`, a file, the text of a model file, a Model, or a Molecule.
+    model: a name of `kronlat models`, a file, the text of a model file, a Model, a Molecule, or the name of
+        an FCIDUMP file.
     lattice: "cylinder:8x4", a number of sites (a chain), a Lattice, or its bonds [bond][2].
     params: {name: number, array by site or bond, or text}.
     charges: {name: number, Fraction, "1/2" or "scan"}, or "scan".
@@ -92,6 +104,11 @@ class Problem:
                     f"charges as charges=dict({name}=...)"
                 ) from None
 
+    def __repr__(self) -> str:
+        name = self.model if isinstance(self.model, str) and "\n" not in self.model else "model"
+        where = "" if self.lattice is None else f", lattice {self.lattice}"
+        return f"<Problem {name}{where}>"
+
     def set(self, option: str, value: Any) -> None:
         """Sets one option; of a list, one after the other, and of a mapping NAME=VALUE. None: nothing."""
         if isinstance(value, Mapping):
@@ -112,6 +129,8 @@ class Problem:
         if isinstance(value, (str, Fraction)):
             self.set("parameter", f"{name}={value}")
             return
+        if np.iscomplexobj(value):
+            raise BadInput(f"parameter {name}: kronlat computes with real numbers only")
         array = np.atleast_1d(np.ascontiguousarray(value, dtype=float)).ravel()
         call("problem_set_parameter", self._c, text(name), array.size, ffi.from_buffer("double[]", array))
 

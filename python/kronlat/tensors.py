@@ -46,7 +46,7 @@ class Block:
     data: np.ndarray  #: [left][right]
 
 
-@dataclass
+@dataclass(repr=False)
 class Chain:
     """Tensors A(0) A(1) ... over positions; signs of fermions are in the numbers."""
 
@@ -56,6 +56,11 @@ class Chain:
     moduli: list[int]  #: of each charge; 0: counts without end
     bonds: list[Bond]  #: [position + 1]
     blocks: list[list[Block]]  #: [position]
+
+    def __repr__(self) -> str:
+        widest = max(bond.dim for bond in self.bonds)
+        charges = ", ".join(self.charge_names) or "none"
+        return f"<{type(self).__name__} of {len(self.sites)} sites, widest bond {widest}, charges {charges}>"
 
     @property
     def dims(self) -> list[int]:
@@ -105,7 +110,7 @@ def _read(handle: Any, problem: Problem) -> dict[str, Any]:
     )
 
 
-@dataclass
+@dataclass(repr=False)
 class MPS(Chain):
     """A matrix product state: psi(s_0, s_1, ...) = A(0)[s_0] A(1)[s_1] ..."""
 
@@ -214,7 +219,7 @@ class MPS(Chain):
         return _block2.from_block2(driver, ket, like, cutoff)
 
 
-@dataclass
+@dataclass(repr=False)
 class MPO(Chain):
     """A matrix product operator: <s| H |f> = W(0)[s_0][f_0] W(1)[s_1][f_1] ..."""
 

@@ -27,6 +27,7 @@
 #include "cli/report.h"
 #include "cli/runtable.h"
 #include "cli/series.h"
+#include "cli/tasknotes.h"
 #include "run/runfile.h"
 #include "run/task.h"
 #include "run/placement.h"
@@ -414,10 +415,13 @@ typedef struct runner {
 static kl_status open_one(void *self, kl_options *o, kl_task **t, kl_err *err)
 {
     runner *const all = self;
-    if (all->ready == NULL) return kl_dmrgrun_prepare(o, NULL, t, err);
-    *t = all->ready;
+    kl_status st = KL_OK;
+    if (all->ready == NULL) KL_TRY(kl_dmrgrun_prepare(o, NULL, t, err));
+    else *t = all->ready;
     all->ready = NULL;
-    return KL_OK;
+    KL_TRY(kl_tasknotes(*t, err));
+out:
+    return st;
 }
 
 /* One of a series of runs. */
@@ -474,6 +478,7 @@ kl_status kl_dmrgcli_run(kl_options *o, int *stopped, kl_err *err)
         KL_TRY(kl_series_run(o, &series, stopped, err));
         goto out;
     }
+    KL_TRY(kl_tasknotes(x.t, err));
     begin_progress(&x);
     KL_TRY(kl_dmrgrun_start(x.t, done, &state, err));
     if (x.sweep.text != NULL) KL_TRY(run_values(&x, &state, done, stopped, err));

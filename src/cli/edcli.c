@@ -13,6 +13,7 @@
 #include "cli/rankscli.h"
 #include "cli/runtable.h"
 #include "cli/series.h"
+#include "cli/tasknotes.h"
 #include "config.h"
 #include "lib/handles.h"
 #include "run/edresult.h"
@@ -144,8 +145,12 @@ static kl_status run_whole(kl_options *o, kl_task *t, kl_result *done, watcher *
 static kl_status open_one(void *self, kl_options *o, kl_task **t, kl_err *err)
 {
     kl_result *done = NULL; /* there is no --resume */
+    kl_status st = KL_OK;
     (void)self;
-    return kl_edrun_open(o, NULL, t, &done, err);
+    KL_TRY(kl_edrun_open(o, NULL, t, &done, err));
+    KL_TRY(kl_tasknotes(*t, err));
+out:
+    return st;
 }
 
 /* One of a series of runs. */
@@ -391,6 +396,7 @@ kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
     if (kl_series_is(o)) return kl_series_run(o, &(kl_series_method){&w, open_one, run_one}, stopped, err);
     KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
     KL_TRY(kl_runtable_check(o, t->scanning && o->temperatures == NULL, err));
+    KL_TRY(kl_tasknotes(t, err));
     if (t->scanning && o->temperatures == NULL) KL_TRY(run_scan(o, t, &w, &watch, stopped, err));
     else KL_TRY(run_whole(o, t, done, &w, &watch, stopped, err));
 out:

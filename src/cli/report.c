@@ -133,24 +133,25 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
     }
 }
 
-/* What is known of the states that were not asked for. */
-static void print_next(FILE *to, const kl_dmrg_result *d, const char *of)
+/* What is known of the states that were not asked for; begin: of the line. */
+static void print_next(FILE *to, const kl_dmrg_result *d, const char *begin)
 {
     if (d->unresolved > 0)
         fprintf(to,
-                "%s; another lies within %.1e and is not told apart: what is kept may be a mixture; --states "
+                "%sanother lies within %.1e and is not told apart: what is kept may be a mixture; --states "
                 "%d tells\n",
-                of, d->unresolved, d->nstate + 1);
+                begin, d->unresolved, d->nstate + 1);
     else if (isfinite(d->gap))
-        fprintf(to, "%s; the next one seen in this sector lies about %.2g above\n", of, d->gap);
-    else fprintf(to, "%s; whether another lies as low, --states %d tells\n", of, d->nstate + 1);
+        fprintf(to, "%sthe next one seen in this sector lies about %.2g above%s\n", begin, d->gap,
+                d->nstate > 1 ? " these" : "");
+    else fprintf(to, "%swhether another lies as low, --states %d tells\n", begin, d->nstate + 1);
 }
 
 static void print_energies(FILE *to, const kl_result *r)
 {
     const kl_dmrg_result *const d = &r->dmrg;
     const int components = kl_result_components(r);
-    char e[40], one[64] = "states       1";
+    char e[40], one[64] = "states       1; ";
     const double scale = d->energy[0] != 0 ? fabs(d->energy[0]) : 1;
     fprintf(to, "\nenergy       %s  ", kl_report_energy(d->energy[0], d->error_estimate, e));
     if (isfinite(d->error_estimate)) fprintf(to, "+- %.1e", d->error_estimate);
@@ -185,7 +186,7 @@ static void print_energies(FILE *to, const kl_result *r)
                 "sectors      H keeps %d%s products of signs or flips of sites that no charge tells: a state "
                 "of other values may lie lower than what trials met\n",
                 d->strings, d->strings == KL_MOST_STRINGS ? " or more" : "");
-    if (components > 1) snprintf(one, sizeof one, "states       1 multiplet of %d states", components);
+    if (components > 1) snprintf(one, sizeof one, "states       1 multiplet of %d states; ", components);
     if (d->nstate == 1) {
         print_next(to, d, one);
         return;
@@ -194,7 +195,7 @@ static void print_energies(FILE *to, const kl_result *r)
     for (int k = 1; k < d->nstate; k++)
         fprintf(to, "state %-6d %s  %.6e above the lowest\n", k,
                 kl_report_energy(d->energy[k], d->error_estimate, e), d->energy[k] - d->energy[0]);
-    if (isfinite(d->gap) || d->unresolved > 0) print_next(to, d, "beyond");
+    if (isfinite(d->gap) || d->unresolved > 0) print_next(to, d, "beyond       ");
     const int n = kl_dmrgrun_manifold(d);
     if (n == d->nstate)
         fprintf(to,
@@ -216,8 +217,8 @@ static void print_stop(FILE *to, const kl_result *r)
     if (energy && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
         why = "as far as rounding allows, the energy being small next to the terms of H";
     if (!r->finished)
-        fprintf(to, "stopped      a checkpoint after %d sweeps; go on from it with --resume\n",
-                r->sweep_done);
+        fprintf(to, "stopped      a checkpoint after %d sweeps%s; go on from it with --resume\n",
+                r->sweep_done, r->dmrg.nrow > r->sweep_done ? " and a part of the next" : "");
     else if (converged) fprintf(to, "stopped      converged: %s\n", why);
     else if (energy)
         fprintf(to,
@@ -320,28 +321,37 @@ static void print_costs(FILE *to, const kl_dmrg_result *d, const kl_run_facts *f
     print_idle(to);
 }
 
+/* What rounds to -0 is 0. */
+static double without_sign(double x, double least) { return fabs(x) < least ? 0 : x; }
+
 void kl_report_measured(FILE *to, const kl_measured *m, int nsite)
 {
     enum {
         PER_LINE = 8,
         MOST = 64,
     };
+    int64_t n = 1;
+    int whole = m->rank == 2 || strncmp(m->name, "molecule/", 9) == 0; /* states of orbitals, say */
+    for (int k = 0; k < m->rank; k++) n *= m->shape[k];
+    for (int64_t i = 0; i < n; i++) whole &= m->data[i] == nearbyint(m->data[i]) && fabs(m->data[i]) < 1000;
+    if (m->rank == 0 && m->note != NULL && strncmp(m->note, "note: ", 6) == 0) { /* of labels of irreps */
+        fprintf(to, "\n%s\n", m->note);
+        return;
+    }
     fprintf(to, "\n%s%s%s\n", m->name, m->note != NULL ? ": " : "", m->note != NULL ? m->note : "");
     if (m->rank == 0) fprintf(to, "  %.12g\n", m->data[0]);
     else if (m->rank == 1) {
-        const int64_t n = m->shape[0], shown = n <= MOST || n <= nsite ? n : MOST;
+        const int64_t shown = n <= MOST || n <= nsite ? n : MOST;
         for (int64_t i = 0; i < shown; i++)
-            fprintf(to, "%s%13.8f%s", i % PER_LINE == 0 ? "  " : " ", m->data[i],
+            fprintf(to, "%s%*.*f%s", i % PER_LINE == 0 ? "  " : " ", whole ? 4 : 13, whole ? 0 : 8,
+                    without_sign(m->data[i], 5e-9),
                     i % PER_LINE == PER_LINE - 1 || i == shown - 1 ? "\n" : "");
         if (shown < n) fprintf(to, "  ... %lld more in the result file\n", (long long)(n - shown));
     } else if (m->rank == 2 && m->shape[0] <= 16 && m->shape[1] <= 16) {
-        int whole = 1; /* states of orbitals, say */
-        for (int64_t i = 0; i < m->shape[0] * m->shape[1]; i++)
-            whole &= m->data[i] == nearbyint(m->data[i]) && fabs(m->data[i]) < 1000;
         for (int64_t i = 0; i < m->shape[0]; i++) {
             fprintf(to, " ");
             for (int64_t j = 0; j < m->shape[1]; j++)
-                fprintf(to, whole ? " %4.0f" : " %9.5f", m->data[i * m->shape[1] + j]);
+                fprintf(to, whole ? " %4.0f" : " %9.5f", without_sign(m->data[i * m->shape[1] + j], 5e-6));
             fputc('\n', to);
         }
     } else {

@@ -173,8 +173,9 @@ const kl_option_row kl_option_table[] = {
          "measure at the end, once for each: corr(cdag_up,c_up) (one-body density matrix), populations, "
          "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"),
     LIST("measure", 0, "WHAT", RUN, B(ED), measure,
-         "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), connected(Sz,Sz), "
-         "structure(Sz,Sz), entropy"),
+         "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), "
+         "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, variance, ...; `kronlat measure --help' "
+         "lists them"),
     TEXT("start", 0, "FILE", RUN, B(DMRG_MOLECULE), start, FILE,
          "RESULT.h5 of the same orbitals in the same order (the reference, noise opening what it lacks)"),
     TEXT("start", 0, "WHAT", RUN, B(DMRG), start, START,

@@ -60,4 +60,15 @@ kit.spill(kit.at "result.h5", "kronlat result 2 (HDF5 from byte 512 on)\n")
 kit.refused("run result.h5", "holds a result; `kronlat show result.h5'")
 kit.refused("dmrg heisenberg --lattice result.h5 --charge Sz=0", "result.h5")
 
+-- What stands nowhere on a lattice is told, and what a small circumference makes of a pair, once in a series.
+for _, case in ipairs {
+    { "ed j1j2 --sites 2 -p J2=1 --charge Sz=0", "j1j2.lua:%d+: chain of 2 sites has no bond of class nnn" },
+    { "dmrg heisenberg --lattice ring:2 --charge Sz=0:1 --output none", "ring:2 joins pairs of class nn" },
+    { "ed heisenberg --lattice ring:2 --double-bonds --charge Sz=0", nil },
+    { "ed j1j2 --sites 3 -p J2=1 --charge Sz=1/2", nil } } do
+    local status, _, err = run(case[1])
+    local _, told = err:gsub(case[2] or "note:", "")
+    ok(status == 0 and told == (case[2] and 1 or 0), case[1], err)
+end
+
 kit.finish()

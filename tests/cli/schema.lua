@@ -190,7 +190,9 @@ end
 ok(#missing == 0, "every shape of the schema is printed by some command", table.concat(missing, " "))
 
 -- A checkpoint tells what there is.
-local status = shell "$K dmrg heisenberg --sites 100 --charge Sz=0 --accuracy 1e-12 --checkpoint-every 0 --threads 1 -o i.h5 >/dev/null 2>&1 & p=$!; sleep 1; kill -9 $p; wait $p"
+local status = shell("$K dmrg hubbard --sites 60 -p U=8 --charge N_up=30 --charge N_dn=30 --accuracy 1e-12 "
+    .. "--checkpoint-every 0 --threads 1 -o i.h5 >/dev/null 2>&1 & p=$!; "
+    .. "while [ ! -e i.h5 ] && kill -0 $p 2>/dev/null; do sleep 0.05; done; kill -9 $p; wait $p")
 local doc = slurp(at "i.h5") and json(select(2, run "show i.h5 --json"))
 ok(status ~= 0 and doc and doc.finished == false and not doc.energy and not check(schema, doc, "checkpoint"),
     "a checkpoint", doc and check(schema, doc, "checkpoint"))

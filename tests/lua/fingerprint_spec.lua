@@ -10,6 +10,11 @@ local function replaced(text, from, to)
 end
 
 describe("the fingerprint", function()
+    it("is that of the parts where S_dot_S names a part of a product space", function()
+        local head = '-- H\nsite(product(spin(1/2), spin(1/2)))\nconserve { Sz = Sz_1, Tz = Sz_2 }\n'
+        assert.are.equal(hash(head .. 'bond("nn", S_dot_S_2(i,j))\n'),
+            hash(head .. 'bond("nn", (Sp_2(i)*Sm_2(j) + Sm_2(i)*Sp_2(j))/2 + Sz_2(i)*Sz_2(j))\n'))
+    end)
     local text = helper.spins("pairs(J*r^-2*(Sp(i)*Sm(j) + hc))\nrun(3, J*Sz(i)*Sz(k))\nnamed({'0'}, 2*Sz(i))")
     local first = hash(text)
     it("is a whole number, the same each time", function()

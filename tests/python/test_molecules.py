@@ -33,6 +33,8 @@ def test_hamiltonian_of_a_molecule(data):
     assert np.linalg.eigvalsh(h.toarray())[0] == pytest.approx(energy, abs=1e-10)
     assert h.find(h.state(5)) == 5
     assert h.states.max() == 3
+    found = kl.dmrg(data / "lih-sto3g.fcidump", accuracy=1e-10, **ONE)  # a molecule by its first line
+    assert found.energy == pytest.approx(energy, abs=1e-9)
 
 
 def test_frozen_orbitals_keep_their_signs(data):

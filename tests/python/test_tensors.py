@@ -25,6 +25,13 @@ def psi(found):
     return found.mps()
 
 
+def test_what_a_notebook_prints(found, psi):
+    for shown in (psi, found.problem.mpo(), found.problem):
+        assert len(repr(shown)) < 100
+    with pytest.raises(kl.BadInput, match="real numbers only"):
+        kl.dmrg("hubbard", lattice=6, params=dict(t=1j), charges=dict(N_up=3, N_dn=3))
+
+
 def test_state_and_operator(found, psi):
     h = kl.hamiltonian("hubbard", **CHAIN)
     x = kl.ed("hubbard", keep_vectors=True, accuracy=1e-14, **CHAIN).vector()
