@@ -1,7 +1,6 @@
 /* Checked, counted, 64-byte aligned allocation. Many small blocks a second are the usual case, so it is
-   malloc plus a header and two relaxed atomic additions, plain ones in a process of one thread. A step of
-   DMRG on a short chain asks for some two hundred blocks and frees them, more of a size than malloc keeps at
-   hand: each thread keeps what it has freed.
+   malloc plus a header and two relaxed atomic additions, plain ones in a process of one thread; it is no
+   allocator of its own.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE
@@ -9,7 +8,6 @@
 #include "base/mem.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,24 +46,16 @@ enum {
        already. */
     SMALL_BYTES = 1 << 16,
     HUGE_PAGE = 1 << 21,
-    HUGE_FROM = 1 << 23,
-    /* Raw blocks of up to KEPT_MOST bytes have one of NSIZE sizes, four to each power of two, so that who
-       frees one can keep it for the next: KEPT_BYTES of a size, KEPT_COUNT at most. */
-    KEPT_LEAST = 1 << 7,
-    KEPT_MOST = 1 << 16,
-    NSIZE = 37,
-    KEPT_BYTES = 1 << 17,
-    KEPT_COUNT = 128,
-    NOT_KEPT = -1
+    HUGE_FROM = 1 << 23
 };
 
-/*  raw ... | raw 8 | bytes 8 | kind 4 | magic 4 | size 8 | user block, 64-byte aligned ... bytes | slack  */
+/*  raw ... | raw 8 | bytes 8 | kind 4 | magic 4 | spare 8 | user block, 64-byte aligned ... bytes | slack  */
 typedef struct header {
     void *raw;
     int64_t bytes;
     int32_t kind;
     int32_t magic;
-    int64_t size; /* of NSIZE, or NOT_KEPT */
+    int64_t spare;
 } header;
 _Static_assert(sizeof(header) == HEADER, "the header lies right before the aligned block");
 _Static_assert(_Alignof(max_align_t) >= 16, "EXTRA counts on malloc aligning to 16");
@@ -150,11 +140,11 @@ static void watch_slack(header *h, int on)
     else ASAN_UNPOISON_MEMORY_REGION(from, size);
 }
 
-static void *put_header(void *raw, int size, int64_t bytes, kl_mem_kind kind)
+static void *put_header(void *raw, int64_t bytes, kl_mem_kind kind)
 {
     char *const user = user_of(raw);
     header *const h = (header *)(user - HEADER);
-    *h = (header){.raw = raw, .bytes = bytes, .kind = (int32_t)kind, .magic = MAGIC, .size = size};
+    *h = (header){.raw = raw, .bytes = bytes, .kind = (int32_t)kind, .magic = MAGIC};
     watch_slack(h, 1);
     return user;
 }
@@ -168,91 +158,6 @@ static void *load_ptr(void **ptr)
 }
 
 static void store_ptr(void **ptr, void *p) { memcpy((void *)ptr, &p, sizeof(p)); }
-
-/* ---- blocks that a thread keeps ---- */
-
-#ifdef WITH_ASAN
-static int size_of(int64_t bytes) /* who uses a block that was freed is to be seen */
-{
-    (void)bytes;
-    return NOT_KEPT;
-}
-#else
-/* The size that so many bytes and a header need. */
-static int size_of(int64_t bytes)
-{
-    const int64_t raw = bytes + EXTRA;
-    if (raw > KEPT_MOST) return NOT_KEPT;
-    if (raw <= KEPT_LEAST) return 0;
-    const int power = 63 - __builtin_clzll((unsigned long long)raw - 1);
-    return 1 + 4 * (power - 7) + (int)((raw - 1) >> (power - 2) & 3);
-}
-#endif
-
-static int64_t bytes_of(int size)
-{
-    return size == 0 ? KEPT_LEAST : (int64_t)(5 + (size - 1) % 4) << ((size - 1) / 4 + 5);
-}
-
-static _Thread_local struct {
-    void *first[NSIZE]; /* each begins with the next one */
-    int count[NSIZE];
-    int registered;
-} kept;
-static pthread_key_t kept_key;
-static pthread_once_t kept_once = PTHREAD_ONCE_INIT;
-static int kept_works;
-
-/* A thread ends. */
-static void drop_kept(void *ignored)
-{
-    (void)ignored;
-    for (int s = 0; s < NSIZE; s++)
-        while (kept.first[s]) {
-            void *const raw = kept.first[s];
-            kept.first[s] = load_ptr(raw);
-            free(raw);
-        }
-    memset(kept.count, 0, sizeof kept.count);
-    kept.registered = 0;
-}
-
-static void open_key(void) { kept_works = pthread_key_create(&kept_key, drop_kept) == 0; }
-
-/* The library is unloaded before its threads end. */
-__attribute__((destructor)) static void close_key(void)
-{
-    if (kept_works) pthread_key_delete(kept_key);
-    kept_works = 0;
-}
-
-static void *take(int size, int64_t bytes)
-{
-    if (size == NOT_KEPT) return malloc((size_t)bytes + EXTRA);
-    void *const raw = kept.first[size];
-    if (raw == NULL) return malloc((size_t)bytes_of(size));
-    kept.first[size] = load_ptr(raw);
-    kept.count[size]--;
-    return raw;
-}
-
-static void give(int size, void *raw)
-{
-    if (size != NOT_KEPT && !kept.registered) {
-        pthread_once(&kept_once, open_key);
-        kept.registered = kept_works && pthread_setspecific(kept_key, &kept) == 0;
-    }
-    if (size == NOT_KEPT || !kept.registered || kept.count[size] >= KEPT_COUNT ||
-        kept.count[size] * bytes_of(size) >= KEPT_BYTES) {
-        free(raw);
-        return;
-    }
-    store_ptr(raw, kept.first[size]);
-    kept.first[size] = raw;
-    kept.count[size]++;
-}
-
-/* ---- */
 
 static kl_status no_memory(int64_t n, size_t size, kl_mem_kind kind, kl_err *err)
 {
@@ -291,35 +196,14 @@ kl_status kl_alloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind, k
     store_ptr(ptr, NULL);
     const int64_t bytes = checked_bytes(n, size);
     if (bytes < 0 || injected()) return no_memory(n, size, kind, err);
-    const int kept_size = size_of(bytes);
-    void *const raw = bytes < SMALL_BYTES ? take(kept_size, bytes) : calloc(1, (size_t)bytes + EXTRA);
+    void *const raw = bytes < SMALL_BYTES ? malloc((size_t)bytes + EXTRA) : calloc(1, (size_t)bytes + EXTRA);
     if (raw == NULL) return no_memory(n, size, kind, err);
     if (bytes >= HUGE_FROM) ask_huge(raw, bytes);
-    void *const user = put_header(raw, kept_size, bytes, kind);
+    void *const user = put_header(raw, bytes, kind);
     if (bytes < SMALL_BYTES) memset(user, 0, (size_t)bytes);
     count_host(kind, bytes);
     store_ptr(ptr, user);
     return KL_OK;
-}
-
-/* A block of one of the sizes that are kept becomes one of so many bytes; 0: there is no memory. */
-static int move_kept(void **ptr, header *h, int64_t bytes, kl_mem_kind kind)
-{
-    const header old = *h;
-    const int size = size_of(bytes);
-    void *raw = old.raw;
-    if (old.size != size) {
-        raw = take(size, bytes);
-        if (raw == NULL) return 0;
-        memcpy(user_of(raw), h + 1, (size_t)(old.bytes < bytes ? old.bytes : bytes));
-        h->magic = 0;
-        give((int)old.size, old.raw);
-    }
-    if (bytes >= HUGE_FROM) ask_huge(raw, bytes);
-    count_host((kl_mem_kind)old.kind, -old.bytes);
-    count_host(kind, bytes);
-    store_ptr(ptr, put_header(raw, size, bytes, kind));
-    return 1;
 }
 
 kl_status kl_realloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err)
@@ -327,19 +211,17 @@ kl_status kl_realloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind,
     void *const user = load_ptr(ptr);
     const int64_t bytes = checked_bytes(n, size);
     if (bytes < 0 || injected()) return no_memory(n, size, kind, err);
-    const int kept_size = size_of(bytes);
     if (user == NULL) {
-        void *const raw = take(kept_size, bytes);
+        void *const raw = malloc((size_t)bytes + EXTRA);
         if (raw == NULL) return no_memory(n, size, kind, err);
         if (bytes >= HUGE_FROM) ask_huge(raw, bytes);
-        store_ptr(ptr, put_header(raw, kept_size, bytes, kind));
+        store_ptr(ptr, put_header(raw, bytes, kind));
         count_host(kind, bytes);
         return KL_OK;
     }
     header *const h = header_of(user);
     const header old = *h;
     const uintptr_t offset = (uintptr_t)user - (uintptr_t)old.raw;
-    if (old.size != NOT_KEPT) return move_kept(ptr, h, bytes, kind) ? KL_OK : no_memory(n, size, kind, err);
     watch_slack(h, 0);
     void *const raw = realloc(old.raw, (size_t)bytes + EXTRA);
     if (raw == NULL) {
@@ -351,7 +233,7 @@ kl_status kl_realloc_bytes(void **ptr, int64_t n, size_t size, kl_mem_kind kind,
     char *const now = user_of(raw);
     if ((uintptr_t)now - (uintptr_t)raw != offset)
         memmove(now, (char *)raw + offset, (size_t)(old.bytes < bytes ? old.bytes : bytes));
-    put_header(raw, NOT_KEPT, bytes, kind);
+    put_header(raw, bytes, kind);
     count_host((kl_mem_kind)old.kind, -old.bytes);
     count_host(kind, bytes);
     store_ptr(ptr, now);
@@ -372,7 +254,7 @@ void kl_free_ptr(void **ptr)
     count_host((kl_mem_kind)h->kind, -h->bytes);
     watch_slack(h, 0);
     h->magic = 0;
-    give((int)h->size, h->raw);
+    free(h->raw);
     store_ptr(ptr, NULL);
 }
 
