@@ -35,8 +35,8 @@ enum {
 #define SCATTER 1.25
 /* of the energy in the two-site variance, in units of the couplings: 0.03 to 0.5 as a rule */
 #define LEAST_OF_VARIANCE 0.2
-/* of the error that truncation leaves: what sweeps at the largest m change less than is not waited for */
-#define SETTLED 1e-5
+/* of the error that truncation leaves: what sweeps of one site at the largest m go on changing for ever */
+#define SETTLED 1e-4
 /* the same of many small sectors, where sweeps go on changing next to nothing for long */
 #define SETTLED_MANY 3e-3
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
