@@ -57,7 +57,8 @@ typedef struct run {
     double energy[KL_MAX_STATE];
     double constant;
     kl_exec *where; /* of the last sweep of its own */
-    kl_exec *cpu; /* opened for a probe; NULL: none was needed */
+    kl_exec *cpu; /* opened for a probe, or where a device had no memory left; NULL: none was needed */
+    int left; /* 1: that device was left */
     int probing; /* 1: these sweeps look for states that the run missed, and are not its own */
     /* of the current sweep: its clock, and what stood in its row before this process */
     double sweep_start, seconds_before, flop_before;
@@ -157,12 +158,29 @@ out:
     return st;
 }
 
+/* 1: st says that the device has no memory for the bond at the centre. The host does it again, and what
+   follows. */
+static int leaves_device(run *r, kl_status st, const kl_err *err)
+{
+    kl_err ignored;
+    char why[sizeof err->text + 64];
+    kl_exec *const ex = r->e->ex;
+    if (st != KL_ENOMEM || ex->space != KL_SPACE_DEVICE || kl_ranks_size(ex) > 1) return 0;
+    if (!r->cpu && kl_exec_open_host(ex->nthread, &r->cpu, &ignored) != KL_OK) return 0;
+    kl_engine_drop_operators(r->e);
+    if (kl_engine_go_to(&r->e, r->cpu, r->energy, &ignored) != KL_OK) return 0;
+    snprintf(why, sizeof why, "sweep %d, bond %d: %s", r->sweep + 1, r->e->centre, err->text);
+    if (r->mon && r->mon->left_device && !r->left) r->mon->left_device(r->mon->self, why);
+    r->left = 1;
+    return 1;
+}
+
 /* Optimizes the bond at the centre. */
 static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, kl_dmrg_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats stats;
-    kl_engine *const e = r->e;
+    kl_engine *e = r->e;
     char title[80];
     snprintf(title, sizeof title, "sweep %d, bond %d, m = %d", r->sweep + 1, e->centre, g->m);
     const int middle = direction > 0 && e->centre == e->nsite / 2 - 1 && !r->probing;
@@ -183,8 +201,13 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     /* a bond near an end may have no room for all guards */
     if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
-    if (g->sites == 1 && !whole) KL_TRY(absorb(r, g, direction, row, err));
-    KL_TRY(kl_engine_solve(e, &so, r->energy, &stats, err));
+    do st = g->sites == 1 && !whole ? absorb(r, g, direction, row, err) : KL_OK;
+    while (leaves_device(r, st, err));
+    KL_TRY(st);
+    do st = kl_engine_solve(r->e, &so, r->energy, &stats, err);
+    while (leaves_device(r, st, err));
+    KL_TRY(st);
+    e = r->e;
     for (int i = 0; i < e->nstate; i++) r->energy[i] += r->constant;
     note_bond(r, direction, whole, &stats, row);
     row->held = e->nstate;
@@ -235,7 +258,9 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .watch = r->mon && !r->probing ? r->mon->truncations : NULL};
     const int c = r->e->centre;
     if (!r->probing) kl_engine_weigh(r->e, r->o->nstate);
-    KL_TRY(kl_engine_move(r->e, direction, &t, &info, err));
+    do st = kl_engine_move(r->e, direction, &t, &info, err);
+    while (leaves_device(r, st, err));
+    KL_TRY(st);
     if (!r->probing) {
         r->discarded = info.discarded;
         r->entropy = info.entropy;
@@ -299,7 +324,7 @@ static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
     r->istep = !under_way ? 0 : r->o->direction > 0 ? e->centre : 2 * (n - 2) - e->centre;
     if (!under_way && (fresh || n == 2)) KL_TRY(optimize(r, g, 1, nstep, row, err));
     KL_TRY(go_over(r, g, !(under_way && r->o->direction < 0), nstep, row, err));
-    for (int i = 0; i < e->nstate; i++)
+    for (int i = 0; i < r->e->nstate; i++)
         if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
     for (int i = 0; i < r->o->nstate; i++) row->kept = fmax(row->kept, r->energy[i] - row->energy[i]);
     if (n == 2 || row->m_reached == 0) row->m_reached = 1;
@@ -327,47 +352,12 @@ static void set_whole(run *r)
     r->plan.whole = 1;
 }
 
-static kl_engine_opts options_of(const kl_engine *e)
-{
-    return (kl_engine_opts){.target = e->target,
-                            .nstate = e->nstate,
-                            .strategy = e->strategy,
-                            .solver = e->solver,
-                            .max_basis = e->max_basis,
-                            .seed = e->seed,
-                            .full = e->full,
-                            .host_bytes = e->host_bytes,
-                            .scratch = e->scratch,
-                            .reaches = e->reaches};
-}
-
-/* The state as it is, between two sweeps, on another executor; what was counted stays. */
-static kl_status go_to(run *r, kl_exec *ex, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_engine *const from = r->e, *e = NULL;
-    kl_state *s = NULL;
-    if (ex == from->ex) return KL_OK;
-    KL_TRY(kl_engine_state(from, r->energy, &s, err));
-    const kl_engine_opts same = options_of(from);
-    KL_TRY(kl_engine_create(from->terms, ex, &same, &e, err));
-    KL_TRY(kl_engine_resume_take(e, &s, err));
-    kl_engine_count_on(e, from);
-    kl_engine_destroy(&r->e);
-    r->e = e;
-    e = NULL;
-out:
-    kl_state_destroy(&s);
-    kl_engine_destroy(&e);
-    return st;
-}
-
 /* The engine made anew from a state, which is taken over. */
 static kl_status begin_again(run *r, kl_state **s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *const from = r->e, *e = NULL;
-    kl_engine_opts same = options_of(from);
+    kl_engine_opts same = kl_engine_options(from);
     same.nstate = (*s)->nstate;
     KL_TRY(kl_engine_create(from->terms, r->where, &same, &e, err));
     kl_engine_count_on(e, from);
@@ -397,7 +387,7 @@ static kl_status begin_lower(run *r, kl_err *err)
     kl_engine *const from = r->e, *e = NULL;
     kl_dmrg_row *const row = &r->res->row[0];
     kl_products low = {0};
-    kl_engine_opts same = options_of(from);
+    kl_engine_opts same = kl_engine_options(from);
     int lower = 0, wanted = 0;
     if (r->res->nrow != 1 || r->plan.whole) return KL_OK;
     const int saved = r->plan.m_start > 0, most = saved ? r->o->nstate + KL_NGUARD : from->nstate;
@@ -435,7 +425,7 @@ out:
 static kl_exec *fast_for_few(run *r, int m)
 {
     kl_err ignored;
-    if (r->o->place) return r->o->place(r->o->placer, m);
+    if (r->o->place && !r->left) return r->o->place(r->o->placer, m);
     if (r->e->ex->space != KL_SPACE_DEVICE) return r->e->ex;
     if (!r->cpu && kl_exec_open_host(r->e->ex->nthread, &r->cpu, &ignored) != KL_OK) return r->e->ex;
     return r->cpu;
@@ -456,7 +446,7 @@ static kl_status probe(run *r, kl_err *err)
         .m = PROBE_WIDE, .nstate = r->e->nstate, .full = r->o->full, .way = r->o->truncation};
     if (wide) { /* no bond is optimized in blocks as wide as the run's */
         KL_TRY(kl_engine_carry(r->e, r->e->nsite - 2, &few, err));
-        KL_TRY(go_to(r, fast_for_few(r, few.m), err));
+        KL_TRY(kl_engine_go_to(&r->e, fast_for_few(r, few.m), r->energy, err));
         KL_TRY(kl_engine_carry(r->e, 0, &few, err));
     }
     for (int k = wide ? -PROBE_MORE : 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
@@ -465,7 +455,7 @@ static kl_status probe(run *r, kl_err *err)
         KL_TRY(kl_engine_hold(r->e, g.held, err));
         if (k == 0 && !wide) { /* until then blocks have as many states as the run had */
             KL_TRY(go_right(r, &g, 0, &row, err));
-            KL_TRY(go_to(r, fast_for_few(r, g.m), err));
+            KL_TRY(kl_engine_go_to(&r->e, fast_for_few(r, g.m), r->energy, err));
         }
         KL_TRY(go_over(r, &g, 1, 0, &row, err));
         if (!r->interrupted && k == KL_PROBE_SWEEPS - 1) {
@@ -495,7 +485,7 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     kl_valley_here here = {.state = state, .energy = res->row[res->nrow - 1].energy[0], .bar = now.bar};
     here.mixed = r->lopsided || now.mixed > 0;
     for (int k = 0; k < res->nrow; k++) here.flop += res->row[k].flop;
-    kl_engine_opts same = options_of(r->e);
+    kl_engine_opts same = kl_engine_options(r->e);
     same.nstate = 1;
     st = kl_valleys_compare(r->e->terms, fast_for_few(r, START_M), &same, r->o, r->mon, &here, &lower,
                             &r->other, err);
@@ -552,7 +542,8 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
     for (int ends = 0; !ends;) {
         if (r->o->direction == 0 || res->nrow > r->o->ndone) {
             g = kl_schedule_stage(&r->plan, res);
-            if (r->o->place && res->nrow > r->o->ndone) KL_TRY(go_to(r, r->o->place(r->o->placer, g.m), err));
+            if (r->o->place && !r->left && res->nrow > r->o->ndone)
+                KL_TRY(kl_engine_go_to(&r->e, r->o->place(r->o->placer, g.m), r->energy, err));
             KL_TRY(kl_engine_hold(r->e, g.held, err));
         }
         KL_TRY(sweep(r, &g, err));

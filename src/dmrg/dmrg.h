@@ -213,6 +213,8 @@ typedef struct kl_dmrg_monitor {
     /* after the first sweep, where a wanted state ended above a product of site states: what the run began
        with is given up; may be NULL */
     void (*given_up)(void *self);
+    /* once, where a device had no memory left for a bond, as `why' says: the host goes on; may be NULL */
+    void (*left_device)(void *self, const char *why);
     /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
     int (*interrupted)(void *self);
     /* At sweep ends but the last (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1]

@@ -102,6 +102,13 @@ void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out,
                           kl_err *err) KL_MUST_CHECK;
 
+/* What an engine was made with. */
+kl_engine_opts kl_engine_options(const kl_engine *e);
+/* The same state at the same centre on another executor, where *e is from then on; what was counted stays. */
+kl_status kl_engine_go_to(kl_engine **e, kl_exec *ex, const double *energy, kl_err *err) KL_MUST_CHECK;
+/* Operators of blocks and of the centre, where memory is wanted for what comes before the engine's end. */
+void kl_engine_drop_operators(kl_engine *e);
+
 /* EINPUT: no state has these charges; with the total spin, which S go with the others. */
 kl_status kl_engine_no_state(const kl_terms *terms, kl_qn target, kl_err *err) KL_MUST_CHECK;
 /* Pieces that the infinite-lattice algorithm and plans put together by themselves. */

@@ -9,12 +9,12 @@
    eighth. */
 static int64_t vector_bytes(int64_t n, int ncolumn) { return 9 * (n + 16) * (int64_t)(ncolumn + 1); }
 
-/* Of these, what an eigensolver wants on the device in any case. */
+/* Of these, what an eigensolver wants on the device in any case: the shortest basis; intermediate results of
+   a list take a quarter of what is free before. */
 int64_t kl_engine_least_bytes(int64_t n, int nstate)
 {
-    return vector_bytes(n,
-                        kl_davidson_least_columns(
-                            &(kl_eig_opts){.nroot = nstate, .max_basis = kl_engine_basis(0, nstate, 0)}, n));
+    const kl_eig_opts shortest = {.nroot = nstate, .max_basis = nstate + 2};
+    return vector_bytes(n, kl_davidson_columns(&shortest, n)) / 3 * 4;
 }
 
 int kl_engine_lr_fits(kl_exec *ex, int64_t dense_doubles, int64_t n, int nstate)

@@ -285,3 +285,48 @@ void kl_engine_weigh(kl_engine *e, int nwanted)
         e->ex->vt.combine(e->ex, e->layout.n, 0, x, e->layout.n, NULL, sqrt(weight), x);
     }
 }
+
+kl_engine_opts kl_engine_options(const kl_engine *e)
+{
+    return (kl_engine_opts){.target = e->target,
+                            .nstate = e->nstate,
+                            .strategy = e->strategy,
+                            .solver = e->solver,
+                            .max_basis = e->max_basis,
+                            .seed = e->seed,
+                            .full = e->full,
+                            .host_bytes = e->host_bytes,
+                            .scratch = e->scratch,
+                            .reaches = e->reaches};
+}
+
+kl_status kl_engine_go_to(kl_engine **pe, kl_exec *ex, const double *energy, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const from = *pe, *e = NULL;
+    kl_state *s = NULL;
+    if (ex == from->ex) return KL_OK;
+    KL_TRY(kl_engine_state(from, energy, &s, err));
+    const kl_engine_opts same = kl_engine_options(from);
+    KL_TRY(kl_engine_create(from->terms, ex, &same, &e, err));
+    KL_TRY(kl_engine_resume_take(e, &s, err));
+    kl_engine_count_on(e, from);
+    kl_engine_destroy(pe);
+    *pe = e;
+    e = NULL;
+out:
+    kl_state_destroy(&s);
+    kl_engine_destroy(&e);
+    return st;
+}
+
+void kl_engine_drop_operators(kl_engine *e)
+{
+    for (int i = 0; i < 2; i++) kl_bigop_destroy(&e->dense[i]);
+    kl_bigop_destroy(&e->row_op);
+    kl_bigop_destroy(&e->col_op);
+    for (int p = 0; p <= e->nsite; p++) {
+        kl_block_destroy(&e->left_block[p]);
+        kl_block_destroy(&e->right_block[p]);
+    }
+}

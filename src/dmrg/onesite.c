@@ -260,8 +260,9 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
                               .seed = seed};
     KL_TRY(kl_expand(e->ex, &o, &one->iso, &one->data, info, err));
     e->ex->vt.release(e->ex, &e->warm_data);
-    KL_TRY(install(e, &one, NULL, 0, err));
-    kl_isometry_destroy(&e->warm);
+    st = install(e, &one, NULL, 0, err);
+    kl_isometry_destroy(&e->warm); /* without its data it is none, whatever became of the centre */
+    KL_TRY(st);
     e->seconds[KL_PART_GROW] += kl_prof_seconds() - t0;
 out:
     clear(e, &one);

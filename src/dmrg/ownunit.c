@@ -77,6 +77,12 @@ static void tell_given_up(void *self)
     t->to->given_up(t->to->self);
 }
 
+static void tell_left_device(void *self, const char *why)
+{
+    const teller *const t = self;
+    t->to->left_device(t->to->self, why);
+}
+
 static int tell_interrupted(void *self)
 {
     const teller *const t = self;
@@ -133,6 +139,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
                                      .step = mon && mon->step ? tell_step : NULL,
                                      .sweep = mon && mon->sweep ? tell_sweep : NULL,
                                      .given_up = mon && mon->given_up ? tell_given_up : NULL,
+                                     .left_device = mon && mon->left_device ? tell_left_device : NULL,
                                      .interrupted = mon && mon->interrupted ? tell_interrupted : NULL,
                                      .checkpoint = mon && mon->checkpoint ? tell_checkpoint : NULL,
                                      .due = mon && mon->due ? tell_due : NULL,

@@ -198,6 +198,14 @@ static void on_given_up(void *self)
                       "again with the lowest product found, not with what was given");
 }
 
+static void on_left_device(void *self, const char *why)
+{
+    const kl_dmrgrun *const x = self;
+    char text[sizeof(kl_err) + 160];
+    snprintf(text, sizeof text, "%.400s; the host goes on from there", why);
+    kl_watch_note(x->watch, text);
+}
+
 /* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more
    than that second. */
 static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
@@ -222,6 +230,7 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
 {
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
+    kl_exec *host = NULL;
     const char **text = NULL, *standard[KL_REQUEST_STANDARD];
     const int nstandard = after_run ? kl_request_standard(kl_task_named(t), standard) : 0;
     int n = 0;
@@ -235,10 +244,13 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
     const kl_request_scene scene =
         kl_dmrgrun_scene(t, t->placement ? kl_placement_last(t->placement) : t->ex);
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
-    if (after_run && t->molecule != NULL)
-        KL_TRY(
-            kl_moleculetask_measure(t->molecule, scene.ex, t->lat, scene.plain, state, o->two_body, r, err));
+    if (!after_run || t->molecule == NULL) goto out;
+    st = kl_moleculetask_measure(t->molecule, scene.ex, t->lat, scene.plain, state, o->two_body, r, err);
+    if (st != KL_ENOMEM || scene.ex->space != KL_SPACE_DEVICE || scene.ex->ranks) goto out;
+    KL_TRY(kl_exec_open_host(scene.ex->nthread, &host, err)); /* which has the memory */
+    st = kl_moleculetask_measure(t->molecule, host, t->lat, scene.plain, state, o->two_body, r, err);
 out:
+    kl_exec_close(&host);
     kl_free(&text);
     return st;
 }
@@ -281,6 +293,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
                                      .step = on_step,
                                      .sweep = on_sweep,
                                      .given_up = on_given_up,
+                                     .left_device = on_left_device,
                                      .interrupted = asked_to_stop,
                                      .checkpoint = keeps ? on_checkpoint : NULL,
                                      .due = keeps ? checkpoint_due : NULL};

@@ -520,18 +520,18 @@ out:
     return st;
 }
 
-kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s,
-                         int nmanifold, kl_result *r, kl_err *err)
+/* From *done on, as long as all goes well. */
+static kl_status run_from(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s,
+                          int nmanifold, int *done, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     char component[200];
     kl_request q = {.nop = 0};
     subjects x = {.state = s, .n = wanted_states(r, s)};
     const int nmean = nmanifold < x.n ? nmanifold : x.n;
-    if (!n) return KL_OK;
     KL_TRY(open_subjects(scene, &x, err));
-    for (int i = 0; i < n; i++) {
-        KL_TRY(kl_request_read(text[i], named(scene), scene->lat, &q, err));
+    for (; *done < n; ++*done) {
+        KL_TRY(kl_request_read(text[*done], named(scene), scene->lat, &q, err));
         const int plain = scene->plain != NULL && x.n > 0 && !knows_spin(&q, x.m[0]);
         if (plain) KL_TRY(write_out(scene, &x, err));
         const char *const note = note_of(&q, scene, s->target, component, sizeof component);
@@ -541,5 +541,21 @@ kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const
 out:
     kl_request_clear(&q);
     close_subjects(&x);
+    return st;
+}
+
+kl_status kl_request_run(const kl_request_scene *scene, int n, const char *const *text, const kl_state *s,
+                         int nmanifold, kl_result *r, kl_err *err)
+{
+    int done = 0;
+    kl_request_scene here = *scene;
+    if (!n) return KL_OK;
+    kl_status st = run_from(scene, n, text, s, nmanifold, &done, r, err);
+    if (st != KL_ENOMEM || scene->ex->space != KL_SPACE_DEVICE || kl_ranks_size(scene->ex) > 1) return st;
+    /* the host has the memory that the device has not */
+    KL_TRY(kl_exec_open_host(scene->ex->nthread, &here.ex, err));
+    st = run_from(&here, n, text, s, nmanifold, &done, r, err);
+    kl_exec_close(&here.ex);
+out:
     return st;
 }

@@ -168,6 +168,57 @@ static void test_little_memory(void **state)
     core_close(&j);
 }
 
+typedef struct departures {
+    int n;
+    char why[256];
+} departures;
+
+static void count_departure(void *self, const char *why)
+{
+    departures *const d = self;
+    d->n++;
+    snprintf(d->why, sizeof d->why, "%s", why);
+}
+
+/* Where that line would come in the middle of a run, the host goes on, with one site or with two. */
+static void test_device_left(void **state)
+{
+    (void)state;
+    core_job j;
+    core_open(&j, core_model("hubbard", "F=1/2"), "chain:8", NULL, "U=4");
+    kl_exec *const own = j.ex;
+    for (int sites = 1; sites <= 2; sites++) {
+        double first = 0;
+        int left = 0, stayed = 0, refused = 0;
+        for (int64_t most = 3000000; !refused; most = most * 2 / 3) {
+            kl_err err = {""};
+            departures gone = {0};
+            const kl_dmrg_monitor monitor = {.self = &gone, .left_device = count_departure};
+            core_run r = core_exact(60, core_charge(j.model, "N_up=4 N_dn=4"), 1, KL_STRATEGY_L11R);
+            r.opts.sweep[0].m = 20; /* so that later ones want more */
+            r.opts.sites = sites == 1 ? KL_SITES_ONE : KL_SITES_TWO;
+            r.opts.max_apply = 30; /* not the whole sector at once */
+            expect_ok(core_open_small(most, &j.ex, &err), err);
+            j.ex->space = KL_SPACE_DEVICE; /* which it is not, but says so */
+            kl_test_case("%d sites, %lld bytes", sites, (long long)most);
+            const kl_status st = kl_dmrg_run(j.terms, j.ex, &r.opts, &monitor, &r.state, &r.res, &err);
+            refused = st != KL_OK;
+            if (refused) expect_eq(st, KL_ENOMEM); /* it could not begin */
+            else {
+                if (most == 3000000) first = r.res.energy[0];
+                expect_near(r.res.energy[0], first, 1e-8 * fabs(first));
+                expect_true(gone.n <= 1 && (gone.n == 0 || strncmp(gone.why, "sweep ", 6) == 0));
+                left += gone.n, stayed += gone.n == 0;
+            }
+            core_drop(&r);
+            kl_exec_close(&j.ex);
+        }
+        expect_true(stayed > 1 && left > 1);
+    }
+    j.ex = own;
+    core_close(&j);
+}
+
 /* Sectors filled up when asked for: what a device keeps, to the bit; else not. */
 static void test_full(void **state)
 {
@@ -624,12 +675,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hard_sectors),  cmocka_unit_test(test_edges),
         cmocka_unit_test(test_scales),        cmocka_unit_test(test_disconnected),
-        cmocka_unit_test(test_little_memory), cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_converged),     cmocka_unit_test(test_settled),
-        cmocka_unit_test(test_by_weight),     cmocka_unit_test(test_many_states),
-        cmocka_unit_test(test_tiny_m),        cmocka_unit_test(test_discard),
-        cmocka_unit_test(test_full),          cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_growth),        cmocka_unit_test(test_places),
+        cmocka_unit_test(test_little_memory), cmocka_unit_test(test_device_left),
+        cmocka_unit_test(test_refusals),      cmocka_unit_test(test_converged),
+        cmocka_unit_test(test_settled),       cmocka_unit_test(test_by_weight),
+        cmocka_unit_test(test_many_states),   cmocka_unit_test(test_tiny_m),
+        cmocka_unit_test(test_discard),       cmocka_unit_test(test_full),
+        cmocka_unit_test(test_no_memory),     cmocka_unit_test(test_growth),
+        cmocka_unit_test(test_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
