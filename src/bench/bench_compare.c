@@ -182,7 +182,16 @@ out:
     return st;
 }
 
-static kl_status measure(bench *b, kl_timed what, int64_t size, int library, kl_err *err)
+/* A device that is behind the host, and would take long at size `next`, is left out there. */
+static int hopeless(const row *before, int column, int64_t next)
+{
+    const double power = before->what == KL_TIMED_LIST || before->what == KL_TIMED_EIGEN ? 3 : 1,
+                 expected = before->seconds[column] * pow((double)next / (double)before->size, power);
+    return before->seconds[column] > before->seconds[HOST] && expected > ENOUGH;
+}
+
+/* before: of the next smaller size, or NULL */
+static kl_status measure(bench *b, kl_timed what, int64_t size, const row *before, int library, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_optime *o = NULL;
@@ -194,7 +203,7 @@ static kl_status measure(bench *b, kl_timed what, int64_t size, int library, kl_
         kl_exec *const ex = b->ex[c == LIBRARY ? CUDA : c];
         double residual;
         kl_err why;
-        if (!ex) continue;
+        if (!ex || (before && c != HOST && (before->seconds[c] == 0 || hopeless(before, c, size)))) continue;
         st = kl_optime_run(o, ex, c == LIBRARY, &r->seconds[c], &residual, &why);
         if (st != KL_OK) r->seconds[c] = 0;
         if (st != KL_OK && st != KL_EABSENT && st != KL_ENOMEM) {
@@ -286,9 +295,16 @@ static void print_head(void)
            "operation", "size", "host", "offload", "cuda", "library", "ceiling", "of it");
 }
 
-/* What is larger, of size `next`, would take longer and say nothing new: the host has lost, or is alone. */
-static int known(const row *r, int64_t next)
+/* What is larger, of size `next`, would take longer and say nothing new: the host has lost, or is alone, or
+   all devices would be left out. */
+static int known(const bench *b, const row *r, int64_t next)
 {
+    int ndevice = 0, nhopeless = 0;
+    for (int c = OFFLOAD; c <= CUDA; c++) {
+        ndevice += b->ex[c] != NULL;
+        nhopeless += b->ex[c] && (r->seconds[c] == 0 || hopeless(r, c, next));
+    }
+    if (ndevice > 0 && nhopeless == ndevice) return 1;
     const int product = r->what == KL_TIMED_KRON || r->what == KL_TIMED_SIGMA || r->what == KL_TIMED_ROWS;
     if (product && r->seconds[HOST] * (double)next / (double)r->size > ENOUGH / 4) return 1;
     const int lost = (r->seconds[OFFLOAD] > 0 && r->seconds[OFFLOAD] < r->seconds[HOST]) ||
@@ -313,9 +329,10 @@ static kl_status run_all(bench *b, int tuning, kl_err *err)
         const double begin = kl_prof_seconds();
         for (int i = 0;
              i < most && size[i] > 0 && (!b->quick || i < (tuning && what != KL_TIMED_SWEEP ? 3 : 1)); i++) {
-            KL_TRY(measure(b, (kl_timed)what, size[i], !tuning, err));
+            const row *const before = tuning && i > 0 ? &b->row[b->nrow - 1] : NULL;
+            KL_TRY(measure(b, (kl_timed)what, size[i], before, !tuning, err));
             print_row(&b->row[b->nrow - 1]);
-            if (tuning && i + 1 < most && known(&b->row[b->nrow - 1], size[i + 1])) break;
+            if (tuning && i + 1 < most && known(b, &b->row[b->nrow - 1], size[i + 1])) break;
         }
         b->spent[what] = kl_prof_seconds() - begin;
     }

@@ -52,6 +52,7 @@ enum {
 #define SHORT 0.005
 #define LONG 0.1 /* of what takes longer, fewer runs will do */
 #define VERY_LONG 0.5 /* one more than the first */
+#define TOO_LONG 2.0 /* the first alone */
 
 static const int fused_pair[FUSED_PAIRS][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {1, 1},
                                                {1, 2}, {1, 4}, {2, 2}, {2, 5}, {0, 5}};
@@ -505,10 +506,11 @@ kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds,
     const int64_t first = kl_prof_clock();
     KL_TRY(once(p, err));
     const double about = 1e-9 * (double)(kl_prof_clock() - first);
-    const int nrun = o->what == KL_TIMED_SWEEP || about > VERY_LONG ? 1
-                     : about > LONG                                 ? LONG_RUNS
-                     : about > SHORT                                ? RUNS
-                                                                    : MANY_RUNS;
+    const int nrun = about > TOO_LONG                                 ? 0
+                     : o->what == KL_TIMED_SWEEP || about > VERY_LONG ? 1
+                     : about > LONG                                   ? LONG_RUNS
+                     : about > SHORT                                  ? RUNS
+                                                                      : MANY_RUNS;
     KL_TRY(compare(o, p, residual, err));
     for (int r = 0; r < nrun; r++) {
         /* they are where the matrices were */
@@ -518,7 +520,7 @@ kl_status kl_optime_run(kl_optime *o, kl_exec *ex, int library, double *seconds,
         t[r] = 1e-9 * (double)(kl_prof_clock() - start);
     }
     qsort(t, (size_t)nrun, sizeof *t, by_time);
-    *seconds = t[nrun / 2];
+    *seconds = nrun > 0 ? t[nrun / 2] : about;
 out:
     if (p) close_place(p);
     kl_free(&p);
