@@ -544,12 +544,32 @@ out:
     return st;
 }
 
+/* Devices that are linked bring it together there, where all have room for it. */
+static kl_status download_there(kl_exec *ex, const int64_t *begin, int64_t n, kl_dptr data, double *whole,
+                                int *done, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr all = {0};
+    kl_err why;
+    *done = 0;
+    const int good = ex->vt.alloc(ex, n, &all, &why) == KL_OK;
+    if (kl_ranks_any(ex, !good)) goto out;
+    KL_TRY(kl_ranks_gather(ex, begin, data, all, err));
+    KL_TRY(ex->vt.download(ex, whole, all, n, err));
+    *done = 1;
+out:
+    ex->vt.release(ex, &all);
+    return st;
+}
+
 kl_status kl_share_download(kl_exec *ex, int64_t n, kl_dptr data, double *whole, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t *begin = NULL;
+    int done = 0;
     KL_TRY(kl_ranks_even(ex, n, 1, &begin, err));
-    KL_TRY(kl_ranks_download(ex, begin, n, data, whole, err));
+    if (ex->ranks->linked) KL_TRY(download_there(ex, begin, n, data, whole, &done, err));
+    if (!done) KL_TRY(kl_ranks_download(ex, begin, n, data, whole, err));
 out:
     kl_free(&begin);
     return st;
