@@ -28,6 +28,10 @@ typedef struct kl_dmrg_row kl_dmrg_row;
    tells anything. */
 enum { KL_NGUARD = 2 };
 
+/* States: runs of fewer end by a trial with more of them, beside whose terms those of the run stay
+   (bartrial.h). */
+enum { KL_TRIED_BELOW = 64 };
+
 /* states of a sector whose state can be made exact by sweeps that keep next to all of a block */
 #define KL_CLOSED_MOST 4194304.0
 
@@ -98,6 +102,8 @@ typedef struct kl_dmrg_opts {
     kl_sites sites;
     int64_t host_bytes; /* 0, or what to keep to of the host's memory: operators of far cuts wait in files */
     const char *scratch; /* the folder of these files; NULL: see scratch.h */
+    /* for plans: bytes of what is made before the run, its terms among it */
+    int64_t held_bytes;
     void *placer; /* of the next: */
     /* NULL: all of it on the executor given. Else asked before a sweep of m states where it should run; when
        that is not where the last one ran, the state moves there and its operators are made anew */

@@ -307,13 +307,11 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
                                .max_basis = o->max_basis,
                                .seed = o->seed,
                                .full = o->full};
-    const int64_t before = kl_mem_live_total();
-    const int64_t of_terms =
-        terms->term_room * (int64_t)sizeof *terms->term + terms->op_room * (int64_t)sizeof *terms->op;
+    const int64_t before = kl_mem_live_total() - o->held_bytes;
     kl_mem_watch();
     KL_TRY(kl_engine_create(terms, ex, &eo, &mid->e, err));
-    mid->base_bytes = kl_mem_live_total() - before + of_terms;
-    mid->begin_bytes = kl_mem_watched_peak() - before + of_terms;
+    mid->base_bytes = kl_mem_live_total() - before;
+    mid->begin_bytes = kl_mem_watched_peak() - before;
     for (int i = 0; i < 2; i++) {
         side_plan *const s = &mid->s[i];
         KL_TRY(kl_alloc(&s->block, n + 1, KL_MEM_MISC, err));
@@ -533,6 +531,7 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
         if (ex->most_bytes > 0 && ex->most_bytes < plan->device_bytes) plan->device_bytes = ex->most_bytes;
     } else {
         if (mid->begin_bytes > plan->memory_bytes) plan->memory_bytes = mid->begin_bytes;
+        if (plan->m < KL_TRIED_BELOW) plan->memory_bytes += o->held_bytes; /* the trial's own */
         plan->process_bytes = process_bytes(plan->memory_bytes);
     }
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);

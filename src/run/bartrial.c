@@ -15,8 +15,7 @@
 enum {
     SWEEPS = 4,
     PRODUCTS = 8, /* with H at every bond, for each state */
-    FEW = 64, /* states: fewer are tried with MORE times as many, but no more than that */
-    MORE = 4
+    MORE = 4 /* times as many states are tried as a run of few has, KL_TRIED_BELOW at most */
 };
 
 double kl_bartrial_reach(const kl_terms *t)
@@ -145,7 +144,7 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     if (!is_wanted(x->t, found)) return KL_OK;
     const kl_dmrg_row *const last = &found->row[found->nrow - 1];
     const int kept = x->t->dmrg.discard > 0 && last->m_reached < last->m ? last->m_reached : last->m;
-    const int m = kept >= FEW ? kept : MORE * kept < FEW ? MORE * kept : FEW;
+    const int few = KL_TRIED_BELOW, m = kept >= few ? kept : MORE * kept < few ? MORE * kept : few;
     KL_TRY(better_order(x, m > kept, &options, name, sizeof name, &other, err));
     if (other == NULL) goto out;
     const kl_dmrg_opts o = trial_options(x->t, other, m, sweep);

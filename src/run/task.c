@@ -639,16 +639,14 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
 {
     kl_status st = KL_OK;
     kl_task *t = NULL;
+    const int64_t before = kl_mem_live_total();
     *out = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->o = o;
     if (given != NULL) t->given = *given;
     if (o->molecule) {
         KL_TRY(make_molecule(t, given, err));
-        KL_TRY(dmrg_options(t, err));
-        *out = t;
-        t = NULL;
-        goto out;
+        goto made;
     }
     if (model == NULL) KL_TRY(choose_tables(o, t->given, &t->tables, &t->twin_tables, err));
     t->model = model != NULL ? model : t->tables->model;
@@ -658,7 +656,9 @@ static kl_status create(const kl_options *o, const kl_model *model, const kl_tas
     KL_TRY(kl_params_create(t->model, t->lat, &t->params, err));
     KL_TRY(set_params(t, err));
     KL_TRY(make_terms(t, err));
+made:
     KL_TRY(dmrg_options(t, err));
+    t->dmrg.held_bytes = kl_mem_live_total() - before;
     *out = t;
     t = NULL;
 out:
