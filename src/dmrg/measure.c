@@ -9,6 +9,7 @@
    product.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/measurebase.h"
+#include "dmrg/measuresite.h"
 #include "base/blas.h"
 #include "base/mem.h"
 #include "phase.h"
@@ -58,39 +59,14 @@ out:
     return st;
 }
 
-/* w[t + s*d] = sum T_(l,t) T_(l,s) of the centre tensor T of site p. */
-static void add_density(const kl_measure *m, int p, const double *centre, double *w)
-{
-    const kl_isometry *const iso = m->can->left[p];
-    const kl_enlarged *const e = iso->enlarged;
-    const int d = e->d;
-    for (int k = 0; k < iso->basis.nsec; k++) {
-        const int big = iso->sec[k], rows = e->basis.dim[big];
-        for (int s = 0; s < d; s++)
-            for (int t = 0; t <= s; t++) {
-                const int l = e->part_sec[big * d + s];
-                if (l < 0 || e->part_sec[big * d + t] != l) continue;
-                double sum = 0;
-                for (int c = 0; c < kl_measure_beyond(m->can, p, k); c++) {
-                    const double *const x = centre + m->at[p][k] + (int64_t)c * rows;
-                    const double *const a = x + e->part_off[big * d + s], *const b =
-                                                                              x + e->part_off[big * d + t];
-                    for (int i = 0; i < e->block.dim[l]; i++) sum += a[i] * b[i];
-                }
-                w[t + s * d] += sum;
-                if (t != s) w[s + t * d] += sum;
-            }
-    }
-}
-
-/* Left isometry and centre tensor of site p on the executor, the density matrix of the site. */
-static kl_status open_site(kl_measure *m, int p, kl_err *err)
+/* Left isometry and centre tensor of site p on the executor, the density matrix of the site. *host: memory
+   for a tensor, which grows and is the caller's: new memory for each would take as long as its copy. */
+static kl_status open_site(kl_measure *m, int p, double **host, int64_t *nhost, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = m->ex;
     const kl_isometry *const a = m->can->left[p];
     const kl_layout *const lay = &m->can->layout[p + 1];
-    double *host = NULL;
     kl_dptr bond = {0};
     kl_batch b;
     kl_batch_init(&b);
@@ -126,14 +102,17 @@ static kl_status open_site(kl_measure *m, int p, kl_err *err)
     KL_TRY(ex->vt.alloc(ex, b.ny, &m->centre[p], err));
     b.base[KL_AT_LEFT] = m->iso[p];
     KL_TRY(kl_batch_run(&b, ex, bond, m->centre[p], err));
-    KL_TRY(kl_realloc(&host, b.ny, KL_MEM_WORK, err));
-    KL_TRY(ex->vt.download(ex, host, m->centre[p], b.ny, err));
-    add_density(m, p, host, m->site[p]);
+    if (b.ny > *nhost) {
+        kl_free(host);
+        KL_TRY(kl_realloc(host, b.ny, KL_MEM_WORK, err));
+        *nhost = b.ny;
+    }
+    KL_TRY(ex->vt.download(ex, *host, m->centre[p], b.ny, err));
+    KL_TRY(kl_measure_density(m, p, *host, m->site[p], err));
     kl_measure_put_by(m, p, b.ny);
 out:
     kl_batch_clear(&b);
     ex->vt.release(ex, &bond);
-    kl_free(&host);
     return st;
 }
 
@@ -142,6 +121,8 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
 {
     kl_status st = KL_OK;
     kl_measure *m = NULL;
+    double *host = NULL;
+    int64_t nhost = 0;
     const int n = s->nsite;
     KL_TRY(kl_alloc(&m, 1, KL_MEM_STATE, err));
     m->ex = ex;
@@ -157,8 +138,9 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
     KL_TRY(kl_alloc(&m->length, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->at, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->site, n, KL_MEM_STATE, err));
-    for (int p = 0; p < n; p++) KL_TRY(open_site(m, p, err));
+    for (int p = 0; p < n; p++) KL_TRY(open_site(m, p, &host, &nhost, err));
 out:
+    kl_free(&host);
     if (st != KL_OK) kl_measure_destroy(&m);
     *out = m;
     return st;
