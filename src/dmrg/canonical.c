@@ -42,7 +42,7 @@ void kl_canonical_destroy(kl_canonical **pc)
         if (c->bond) kl_free(&c->bond[p]);
         if (p == c->nsite) break;
         if (c->left) kl_isometry_destroy(&c->left[p]);
-        if (c->right) kl_isometry_destroy(&c->right[p]);
+        if (c->right && p < c->borrowed) kl_isometry_destroy(&c->right[p]);
     }
     kl_free(&c->left);
     kl_free(&c->right);
@@ -52,18 +52,6 @@ void kl_canonical_destroy(kl_canonical **pc)
     kl_basis_clear(&c->edge);
     kl_basis_clear(&c->end);
     kl_free(pc);
-}
-
-static kl_status copy_isometry(const kl_isometry *from, kl_isometry **to, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_enlarged *e = NULL;
-    KL_TRY(kl_enlarged_copy(from->enlarged, &e, err));
-    KL_TRY(kl_isometry_create_take(&e, from->basis.nsec, from->sec, from->basis.dim, to, err));
-    memcpy((*to)->data, from->data, (size_t)from->ndata * sizeof(double));
-out:
-    kl_enlarged_destroy(&e);
-    return st;
 }
 
 /* Sectors that the other side of a cut completes to the target. */
@@ -348,7 +336,8 @@ kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_cano
                      s->nstate - 1);
         goto out;
     }
-    for (int p = at + 2; p < n; p++) KL_TRY(copy_isometry(s->right[p], &c->right[p], err));
+    c->borrowed = at + 2;
+    for (int p = c->borrowed; p < n; p++) c->right[p] = s->right[p];
     KL_TRY(open_centre(c, ex, s, s->psi + which * s->npsi, err));
     KL_TRY(keep_all(s->row, &first, err));
     for (int p = at; p >= 0; p--)

@@ -15,6 +15,7 @@ typedef struct kl_canonical {
     kl_basis edge, end;        /* of the empty blocks to the left and to the right */
     kl_isometry **left;        /* [nsite]: columns of left[p] some orthonormal states of sites 0..p */
     kl_isometry **right;       /* [nsite]: columns of right[p] some of sites p..nsite-1 */
+    int borrowed; /* right[p] of these p and beyond are the state's own */
     /* [nsite+1]: of bond: rows the left states of the cut, columns the right ones */
     kl_layout *layout;
     double **bond;             /* [nsite+1]: psi = sum bond[a][b] |a>|b>; +-1 at cut nsite */
@@ -23,8 +24,8 @@ typedef struct kl_canonical {
     double **schmidt;
 } kl_canonical;
 
-/* Wavefunction `which` of the state: products by the executor, decompositions by its threads. No
-   truncation. */
+/* Wavefunction `which` of the state, which has to outlive it: products by the executor, decompositions by its
+   threads. No truncation. */
 kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_canonical **out,
                               kl_err *err) KL_MUST_CHECK;
 void kl_canonical_destroy(kl_canonical **c);

@@ -119,14 +119,43 @@ out:
     return st;
 }
 
+/* to = s t, all [n x n]; upper: both are upper triangles. */
+typedef struct triangles {
+    int n, upper;
+    const double *s, *t;
+    double *to;
+} triangles;
+
+static void triangle_task(void *self, int64_t nth, int thread)
+{
+    const triangles *const x = self;
+    const int n = x->n, from = (int)nth * PANEL, wide = n - from < PANEL ? n - from : PANEL,
+              high = x->upper ? from + wide : n;
+    double *const to = x->to + (int64_t)from * n;
+    (void)thread;
+    kl_gemm_choose(NULL)(0, 0, high, wide, high, 1.0, x->s, n, x->t + (int64_t)from * n, n, 0.0, to, n);
+    for (int j = 0; j < wide; j++) memset(to + high + (int64_t)j * n, 0, (size_t)(n - high) * sizeof *to);
+}
+
 typedef struct factoring {
     const kl_gramcolumns *g;
     const kl_gramcolumns_at *at;
     const kl_gramcolumns_opts *o;
-    char *stages; /* [nblock] */
-    int last;
+    char *stages, *mixed; /* [nblock]; mixed: the triangle is none any more, since columns were sorted */
+    int pass;
     int nwide; /* blocks, the first of the order, of which all threads do one at a time */
 } factoring;
+
+/* 2. The triangle of a block becomes that of this pass times itself, which is 1 before the first. */
+static void put_before(const factoring *f, int i, const double *step, double *work, int nthread)
+{
+    const int n = f->at->block[i].width, upper = !f->g->sorted[i] && !f->mixed[i];
+    double *const tri = f->o->tri + f->at->block[i].gram;
+    triangles x = {n, upper, step, tri, work};
+    if (f->pass > 0) kl_par_for(nthread, (n + PANEL - 1) / PANEL, triangle_task, &x);
+    memcpy(tri, f->pass > 0 ? work : step, (size_t)n * (size_t)n * sizeof *tri);
+    f->mixed[i] = (char)!upper;
+}
 
 /* 2. Of one block, by so many threads. */
 static void factor_block(const factoring *f, int64_t nth, int thread, int nthread)
@@ -134,20 +163,15 @@ static void factor_block(const factoring *f, int64_t nth, int thread, int nthrea
     const kl_gramcolumns *const g = f->g;
     const int i = g->order[nth], replaced = f->o->dependent == KL_DEPENDENT_REPLACED;
     const kl_column_block *const p = &f->at->block[i];
-    const int n = p->width;
+    const int n = p->width, last = f->pass == PASSES - 1;
     double *const work = g->work + thread * g->nwork, *const step = work + 2 * (int64_t)n * n + 4 * n;
     kl_gram_found found;
     if (f->stages[i] != OPEN) return;
-    kl_gram_factor(nthread, n, g->small + p->gram, f->o->tri ? step : NULL, f->last && !replaced, work,
-                   &found);
+    kl_gram_factor(nthread, n, g->small + p->gram, f->o->tri ? step : NULL, last && !replaced, work, &found);
     g->sorted[i] = (char)found.sorted;
-    if (f->o->tri) {
-        double *const tri = f->o->tri + p->gram;
-        kl_gemm_choose(NULL)(0, 0, n, n, n, 1.0, step, n, tri, n, 0.0, work, n);
-        memcpy(tri, work, (size_t)n * (size_t)n * sizeof *tri);
-    }
+    if (f->o->tri) put_before(f, i, step, work, nthread);
     const int finished = found.nbad == 0 && found.least >= KL_GRAM_DONE;
-    if (replaced && (found.ndead > 0 || (f->last && !finished))) f->stages[i] = DEPENDENT;
+    if (replaced && (found.ndead > 0 || (last && !finished))) f->stages[i] = DEPENDENT;
     else if (finished || (f->o->once && f->o->once[i])) f->stages[i] = DONE;
 }
 
@@ -418,7 +442,8 @@ kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, con
                              kl_err *err)
 {
     kl_status st = KL_OK;
-    char *stages = NULL, *before = NULL;
+    char *stages = NULL, *before = NULL, *mixed = NULL;
+    KL_TRY(kl_alloc(&mixed, g->nblock, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&stages, g->nblock, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&before, g->nblock, KL_MEM_WORK, err));
     for (int i = 0; i < g->nblock; i++) {
@@ -429,7 +454,7 @@ kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, con
     for (int pass = 0; pass < PASSES && count(g->nblock, stages, OPEN) > 0; pass++) {
         KL_TRY(make_gram(g, at, stages, err));
         memcpy(before, stages, (size_t)g->nblock);
-        factoring f = {.g = g, .at = at, .o = o, .stages = stages, .last = pass == PASSES - 1};
+        factoring f = {.g = g, .at = at, .o = o, .stages = stages, .mixed = mixed, .pass = pass};
         factor_all(&f);
         if (o->only_tri && count(g->nblock, stages, OPEN) == 0) break;
         KL_TRY(apply_triangles(g, at, before, err));
@@ -438,5 +463,6 @@ kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, con
 out:
     kl_free(&stages);
     kl_free(&before);
+    kl_free(&mixed);
     return st;
 }

@@ -13,8 +13,7 @@
 
 typedef struct kl_measure kl_measure; /* one wavefunction, ready to be measured */
 
-/* Wavefunction `which` of a state on this lattice. The state is not needed afterwards; executor and lattice
-   are. */
+/* Wavefunction `which` of a state on this lattice. State, executor and lattice have to outlive it. */
 kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_lattice *lat,
                             kl_measure **out, kl_err *err) KL_MUST_CHECK;
 void kl_measure_destroy(kl_measure **m);

@@ -477,6 +477,7 @@ typedef struct subjects {
     const kl_state *state;
     int n;
     kl_measure *m[MOST_STATES], *plain[MOST_STATES];
+    kl_state *written[MOST_STATES]; /* what plain measures */
 } subjects;
 
 static void close_subjects(subjects *x)
@@ -484,6 +485,7 @@ static void close_subjects(subjects *x)
     for (int k = 0; k < MOST_STATES; k++) {
         kl_measure_destroy(&x->m[k]);
         kl_measure_destroy(&x->plain[k]);
+        kl_state_destroy(&x->written[k]);
     }
 }
 
@@ -509,14 +511,11 @@ out:
 static kl_status write_out(const kl_request_scene *scene, subjects *x, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_state *s = NULL;
     for (int k = 0; k < x->n && x->plain[k] == NULL; k++) {
-        KL_TRY(kl_components_create(scene->ex, x->state, k, scene->plain, NULL, &s, err));
-        KL_TRY(kl_measure_create(scene->ex, s, 0, scene->lat, &x->plain[k], err));
-        kl_state_destroy(&s);
+        KL_TRY(kl_components_create(scene->ex, x->state, k, scene->plain, NULL, &x->written[k], err));
+        KL_TRY(kl_measure_create(scene->ex, x->written[k], 0, scene->lat, &x->plain[k], err));
     }
 out:
-    kl_state_destroy(&s);
     return st;
 }
 
