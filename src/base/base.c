@@ -33,6 +33,15 @@ kl_status kl_fail(kl_err *err, kl_status st, const char *fmt, ...)
     return st;
 }
 
+kl_saying kl_said(double x)
+{
+    kl_saying s;
+    if (isnan(x)) snprintf(s.text, sizeof s.text, "not a number");
+    else if (isinf(x)) snprintf(s.text, sizeof s.text, x > 0 ? "infinite" : "minus infinite");
+    else snprintf(s.text, sizeof s.text, "%g", x);
+    return s;
+}
+
 int64_t kl_gcd(int64_t a, int64_t b)
 {
     while (b != 0) {

@@ -38,6 +38,13 @@ typedef struct kl_err {
    well. */
 kl_status kl_fail(kl_err *err, kl_status st, const char *fmt, ...) KL_PRINTF(3, 4);
 
+/* How a message names a value that need not be finite: kl_said(x).text in six digits, "not a number",
+   "infinite" or "minus infinite". */
+typedef struct kl_saying {
+    char text[32];
+} kl_saying;
+kl_saying kl_said(double x);
+
 /* Runs a call; on failure leaves through the label `out` with its status in `st`. Hides the goto and nothing
    else. */
 #define KL_TRY(call)               \

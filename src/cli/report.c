@@ -155,6 +155,8 @@ static void print_energies(FILE *to, const kl_result *r)
     const double scale = d->energy[0] != 0 ? fabs(d->energy[0]) : 1;
     fprintf(to, "\nenergy       %s  ", kl_report_energy(d->energy[0], d->error_estimate, e));
     if (isfinite(d->error_estimate)) fprintf(to, "+- %.1e", d->error_estimate);
+    else if (d->wait == KL_WAIT_TRIAL)
+        fprintf(to, "without an error bar: the other sweeps that were to tell it were interrupted");
     else
         fprintf(to, "without an error bar, which takes two sweeps without noise; of molecules, behind some "
                     "with it");
@@ -212,7 +214,7 @@ static void print_energies(FILE *to, const kl_result *r)
 static void print_stop(FILE *to, const kl_result *r)
 {
     const int converged = kl_dmrgrun_converged(&r->dmrg), energy = kl_dmrgrun_energy_converged(&r->dmrg);
-    const char *why = kl_report_stop(r->dmrg.stop);
+    const char *why = r->dmrg.wait == KL_WAIT_SPIN ? "sweeps have settled" : kl_report_stop(r->dmrg.stop);
     /* nobody may want so little */
     if (energy && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
         why = "as far as rounding allows, the energy being small next to the terms of H";

@@ -203,7 +203,8 @@ static kl_status open_centre(kl_canonical *c, kl_exec *ex, const kl_state *s, co
     for (int64_t i = 0; i < s->npsi; i++) norm += psi[i] * psi[i];
     if (!(norm > 0) || !isfinite(norm))
         return kl_fail(err, KL_EINPUT,
-                       "the state to be measured has norm^2 %g; it must be positive and finite", norm);
+                       "the state to be measured has norm^2 %s; it must be positive and finite",
+                       kl_said(norm).text);
     norm = sqrt(norm);
     KL_TRY(kl_enlarged_copy(s->col, &x.e, err));
     KL_TRY(shape_matrices(c, &x, err));

@@ -43,7 +43,9 @@ typedef enum kl_dmrg_wait {
     KL_WAIT_CHANGE,     /* sweeps change the energy by more than truncation explains */
     KL_WAIT_SOLVER,     /* residuals are too large for the gap to the next state */
     KL_WAIT_KEPT,       /* the state kept lies above the energy told */
-    KL_WAIT_GUARD       /* states that lie close are not told apart yet */
+    KL_WAIT_GUARD,      /* states that lie close are not told apart yet */
+    KL_WAIT_TRIAL,      /* the trial that tells the error bar (run/bartrial.h), which was interrupted */
+    KL_WAIT_SPIN        /* the energy is good enough but for states of several spins that are mixed in */
 } kl_dmrg_wait;
 extern const char *const kl_dmrg_wait_text[];
 

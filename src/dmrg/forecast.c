@@ -12,6 +12,8 @@ const char *const kl_dmrg_wait_text[] = {
     "smaller residuals of the eigensolver",
     "a kept state as low as the energy told",
     "states that lie close to be told apart",
+    "other sweeps that tell the error bar, which were interrupted",
+    "a state of one total spin: its <S^2> is that of several mixed, and the error is told larger for that",
 };
 
 /* The last sweep before `at` that kept fewer states; -1: there is none without noise. */

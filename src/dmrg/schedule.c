@@ -80,7 +80,7 @@ static double scale_of(const kl_schedule *s, double energy)
 }
 /* How exactly an energy that vanishes is known. */
 static double rounding_of(const kl_schedule *s) { return 2.220446049250313e-16 * s->unit.all * s->nsite; }
-static double wanted_of(const kl_schedule *s, double energy)
+double kl_schedule_wanted(const kl_schedule *s, double energy)
 {
     const double error = s->opts->error > 0 ? s->opts->error : accuracy_of(s) * scale_of(s, energy);
     return fmax(error, rounding_of(s));
@@ -437,7 +437,7 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     const int held = held_of(s, b);
-    kl_outlook o = {.wanted = wanted_of(s, b->energy[0])};
+    kl_outlook o = {.wanted = kl_schedule_wanted(s, b->energy[0])};
     o.gap = gap_beyond(s, res, held, o.wanted, INFINITY, &o.unresolved);
     for (int i = 0; i < s->opts->nstate; i++) {
         double limit, change;

@@ -62,6 +62,9 @@ typedef struct kl_outlook {
     kl_dmrg_wait wait; /* what keeps the accuracy from being reached; KL_WAIT_NOTHING: it is reached */
 } kl_outlook;
 
+/* The error of the energy that a run is to reach; of s opts, unit and nsite are asked for. */
+double kl_schedule_wanted(const kl_schedule *s, double energy);
+
 /* The rows of result so far, of which there is at least one. */
 kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *result);
 

@@ -602,7 +602,8 @@ kl_status kl_spectra_weights(kl_spectra *t, kl_weight **w, int64_t *n, double *u
     sum += lost;
     *unseen = lost / sum;
     if (!(sum > 0)) {
-        st = kl_fail(err, KL_EBROKEN, "truncation: the wavefunction has no weight (norm^2 %g)", sum);
+        st = kl_fail(err, KL_EBROKEN, "truncation: the wavefunction has no weight (norm^2 %s)",
+                     kl_said(sum).text);
         goto out;
     }
     for (int64_t i = 0; i < *n; i++) (*w)[i].w /= sum;

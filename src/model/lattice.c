@@ -361,8 +361,8 @@ kl_status kl_lattice_add_bond(kl_lattice *lat, int i, int j, double r, const cha
                        lat->spec, i, j, nclass, KL_MAX_BOND_CLASS);
     if (!(r > 0.0) || !isfinite(r))
         return kl_fail(err, KL_EINPUT,
-                       "lattice %.200s: bond (%d, %d) has length %g; it must be positive and finite",
-                       lat->spec, i, j, r);
+                       "lattice %.200s: bond (%d, %d) has length %s; it must be positive and finite",
+                       lat->spec, i, j, kl_said(r).text);
     for (int c = 0; c < nclass; c++) {
         int k = 0;
         KL_TRY(kl_lattice_add_class(lat, classes[c], &k, err));
@@ -410,8 +410,8 @@ kl_status kl_lattice_finish(kl_lattice *lat, kl_err *err)
     for (int i = 0; i < lat->nsite; i++) {
         if (!isfinite(lat->xy[i][0]) || !isfinite(lat->xy[i][1])) {
             st = kl_fail(err, KL_EINPUT,
-                         "lattice %.200s: site %d has coordinates (%g, %g); they must be finite", lat->spec,
-                         i, lat->xy[i][0], lat->xy[i][1]);
+                         "lattice %.200s: site %d has coordinates (%s, %s); they must be finite", lat->spec,
+                         i, kl_said(lat->xy[i][0]).text, kl_said(lat->xy[i][1]).text);
             goto out;
         }
         if (lat->site_name[i] != NULL) name[nname++] = lat->site_name[i];

@@ -43,8 +43,8 @@ static kl_status check_header(const kl_model *m, kl_err *err)
     for (int k = 0; k < m->nparam; k++) {
         const kl_param_def *p = &m->param[k];
         if (p->name == NULL || !isfinite(p->value) || p->kind < KL_PARAM_SCALAR || p->kind > KL_PARAM_BOND)
-            return kl_fail(err, KL_EINPUT, "model %s: param[%d] %s has kind %d and default %g", m->name, k,
-                           p->name ? p->name : "(unnamed)", (int)p->kind, p->value);
+            return kl_fail(err, KL_EINPUT, "model %s: param[%d] %s has kind %d and default %s", m->name, k,
+                           p->name ? p->name : "(unnamed)", (int)p->kind, kl_said(p->value).text);
         for (int j = 0; j < k; j++)
             if (strcmp(p->name, m->param[j].name) == 0)
                 return kl_fail(err, KL_EINPUT, "model %s: param[%d] %s has the name of param[%d]", m->name, k,
@@ -92,17 +92,17 @@ static kl_status check_op(const kl_model *m, const kl_site_type *t, int a, kl_er
     if (o->name == NULL || o->nelem < 0 || (o->nelem > 0 && o->elem == NULL) || o->adjoint < 0 ||
         o->adjoint >= t->nop || !isfinite(o->adjoint_factor) || o->adjoint_factor == 0.0 ||
         (o->odd != 0 && o->odd != 1))
-        return kl_fail(err, KL_EINPUT,
-                       "model %s, %s: op[%d] %s has %d elements, parity %d, adjoint %d with factor %g",
-                       m->name, t->name, a, name, o->nelem, o->odd, o->adjoint, o->adjoint_factor);
+        return kl_fail(
+            err, KL_EINPUT, "model %s, %s: op[%d] %s has %d elements, parity %d, adjoint %d with factor %s",
+            m->name, t->name, a, name, o->nelem, o->odd, o->adjoint, kl_said(o->adjoint_factor).text);
     if (o->nelem == 0)
         return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has no elements", m->name, t->name, a, name);
     for (int k = 0; k < o->nelem; k++) {
         const kl_elem *e = &o->elem[k];
         if (e->row < 0 || e->row >= t->dim || e->col < 0 || e->col >= t->dim || e->value == 0.0 ||
             !isfinite(e->value))
-            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has element %g at (%d, %d) of %d states",
-                           m->name, t->name, a, name, e->value, e->row, e->col, t->dim);
+            return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s has element %s at (%d, %d) of %d states",
+                           m->name, t->name, a, name, kl_said(e->value).text, e->row, e->col, t->dim);
         if (k > 0 && (e->col < e[-1].col || (e->col == e[-1].col && e->row <= e[-1].row)))
             return kl_fail(err, KL_EINPUT, "model %s, %s: op[%d] %s: element %d is out of order", m->name,
                            t->name, a, name, k);

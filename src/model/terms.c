@@ -257,7 +257,8 @@ kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, i
     kl_string s = {.coef = coef, .n = nop};
     int key[KL_MAX_FACTOR], odd[KL_MAX_FACTOR], perm[KL_MAX_FACTOR];
     if (!isfinite(coef))
-        return kl_fail(err, KL_EINPUT, "an added term has the coefficient %g; it must be finite", coef);
+        return kl_fail(err, KL_EINPUT, "an added term has the coefficient %s; it must be finite",
+                       kl_said(coef).text);
     if (nop < 1 || nop > KL_MAX_FACTOR)
         return kl_fail(err, KL_EINPUT, "an added term has %d operators; allowed are 1 to %d", nop,
                        KL_MAX_FACTOR);
@@ -351,8 +352,8 @@ static kl_status refuse_coef(const walk *w, const kl_coef_args *a, double c, kl_
                 append(values, sizeof values, ", %s[%d]=%.15g", q->name, a->site[s],
                        w->p->array[k][a->site[s]]);
     }
-    return kl_fail(err, KL_EINPUT, "%s:%d: the coefficient of \"%.200s\" is %g at %s; it must be finite%s",
-                   m->source, d->line, d->text, c, values,
+    return kl_fail(err, KL_EINPUT, "%s:%d: the coefficient of \"%.200s\" is %s at %s; it must be finite%s",
+                   m->source, d->line, d->text, kl_said(c).text, values,
                    w->lat->has_xy ? "" : " (the lattice file gives its sites no x and y)");
 }
 

@@ -34,11 +34,19 @@ double kl_bartrial_reach(const kl_terms *t)
     return all > 0 ? sum / all : 0;
 }
 
+/* A run converged with few states because it may keep no more: those that it kept may know nothing of the
+   others (a chain of 8 in a random order, two states: a product, and nothing is discarded). */
+static int is_tight(const kl_task *t, const kl_dmrg_result *found)
+{
+    return found->stop == KL_STOP_CONVERGED && found->nrow > 0 && t->dmrg.m_max > 0 &&
+           t->dmrg.m_max < KL_TRIED_BELOW && found->row[found->nrow - 1].m_reached >= t->dmrg.m_max;
+}
+
 static int is_wanted(const kl_task *t, const kl_dmrg_result *found)
 {
     const int ended = found->stop == KL_STOP_M_MAX || found->stop == KL_STOP_DISCARD ||
                       found->stop == KL_STOP_MAX_SWEEP || found->stop == KL_STOP_SCHEDULE;
-    if (!ended || t->ex->ranks != NULL || found->nrow == 0) return 0;
+    if (!(ended || is_tight(t, found)) || t->ex->ranks != NULL || found->nrow == 0) return 0;
     return isfinite(found->error_estimate);
 }
 
@@ -153,13 +161,19 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     if (trial.stop == KL_STOP_INTERRUPTED) {
         found->error_estimate = INFINITY;
         found->distance = 1;
+        found->wait = KL_WAIT_TRIAL;
         kl_watch_note(x->watch, "interrupted while other sweeps were to tell the error bar: there is none");
         goto out;
     }
     if (!(trial.energy[0] < found->energy[0])) goto out;
     const double before = found->error_estimate;
+    if (found->stop == KL_STOP_CONVERGED && found->energy[0] - trial.energy[0] <= before) goto out;
     widen(&trial, found);
     if (!(found->error_estimate > before)) goto out;
+    if (found->stop == KL_STOP_CONVERGED) {
+        found->stop = KL_STOP_M_MAX;
+        found->wait = KL_WAIT_TRUNCATION;
+    }
     snprintf(text, sizeof text,
              "%d sweeps of m = %d%s%s end %.2g lower, so that the error bar is %.2g and not %.2g", SWEEPS, m,
              name[0] != '\0' ? " in the order " : "", name, found->energy[0] - trial.energy[0],

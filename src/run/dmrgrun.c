@@ -11,6 +11,7 @@
 #include "comm/ranks.h"
 #include "config.h"
 #include "dmrg/components.h"
+#include "dmrg/schedule.h"
 #include "run/bartrial.h"
 #include "run/edresult.h"
 #include "run/outputs.h"
@@ -31,7 +32,16 @@ int kl_dmrgrun_manifold(const kl_dmrg_result *d)
     return n;
 }
 
-int kl_dmrgrun_energy_converged(const kl_dmrg_result *d) { return d->stop == KL_STOP_CONVERGED; }
+int kl_dmrgrun_energy_converged(const kl_dmrg_result *d)
+{
+    return d->stop == KL_STOP_CONVERGED && d->wait != KL_WAIT_SPIN;
+}
+
+void kl_dmrgrun_mixed(kl_dmrg_result *d, double before, double wanted)
+{
+    if (d->stop != KL_STOP_CONVERGED || !(d->error_estimate > before)) return;
+    if (!(d->error_estimate <= wanted)) d->wait = KL_WAIT_SPIN;
+}
 
 int kl_dmrgrun_converged(const kl_dmrg_result *d)
 {
@@ -245,10 +255,14 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
         kl_dmrgrun_scene(t, t->placement ? kl_placement_last(t->placement) : t->ex);
     KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
     if (!after_run || t->molecule == NULL) goto out;
+    const kl_schedule s = {.opts = &t->dmrg, .unit = kl_terms_units(t->terms), .nsite = t->terms->nsite};
+    const double before = r->dmrg.error_estimate;
     st = kl_moleculetask_measure(t->molecule, scene.ex, t->lat, scene.plain, state, o->two_body, r, err);
-    if (st != KL_ENOMEM || scene.ex->space != KL_SPACE_DEVICE || scene.ex->ranks) goto out;
-    KL_TRY(kl_exec_open_host(scene.ex->nthread, &host, err)); /* which has the memory */
-    st = kl_moleculetask_measure(t->molecule, host, t->lat, scene.plain, state, o->two_body, r, err);
+    if (st == KL_ENOMEM && scene.ex->space == KL_SPACE_DEVICE && !scene.ex->ranks) {
+        KL_TRY(kl_exec_open_host(scene.ex->nthread, &host, err)); /* which has the memory */
+        st = kl_moleculetask_measure(t->molecule, host, t->lat, scene.plain, state, o->two_body, r, err);
+    }
+    kl_dmrgrun_mixed(&r->dmrg, before, kl_schedule_wanted(&s, r->dmrg.energy[0]));
 out:
     kl_exec_close(&host);
     kl_free(&text);

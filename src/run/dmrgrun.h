@@ -57,6 +57,9 @@ int kl_dmrgrun_manifold(const kl_dmrg_result *d);
 
 /* 1: the energy is known to the wanted accuracy. */
 int kl_dmrgrun_energy_converged(const kl_dmrg_result *d);
+/* After <S^2> has made the error bar larger than `before': a run that had converged has not where the bar
+   is above `wanted'. */
+void kl_dmrgrun_mixed(kl_dmrg_result *d, double before, double wanted);
 /* 1: and so is the state: no other lies within the error bar. */
 int kl_dmrgrun_converged(const kl_dmrg_result *d);
 

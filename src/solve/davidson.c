@@ -217,9 +217,9 @@ static kl_status project(solver *s, kl_err *err)
         for (int i = 0; i <= j; i++) {
             if (!isfinite(s->coef[i])) {
                 st = kl_fail(err, KL_ENOCONV,
-                             "product %d with H gave %g in the projected matrix; H or the vector holds "
+                             "product %d with H gave %s in the projected matrix; H or the vector holds "
                              "values that are not finite",
-                             s->stats->napply, s->coef[i]);
+                             s->stats->napply, kl_said(s->coef[i]).text);
                 goto out;
             }
             s->b[i + j * limit] = s->b[j + i * limit] = s->coef[i];
@@ -480,8 +480,8 @@ static kl_status correct_all(solver *s, course *c, moment *m, kl_err *err)
             continue;
         }
         if (!isfinite(r)) {
-            st = kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", root, r,
-                         stats->napply);
+            st = kl_fail(err, KL_ENOCONV, "the residual of root %d is %s after %d products with H", root,
+                         kl_said(r).text, stats->napply);
             goto out;
         }
         s->residual[root] = r;

@@ -131,9 +131,9 @@ static kl_status expand(solver *s, int count, kl_err *err)
         for (int i = 0; i < rows; i++) {
             if (!isfinite(s->coef[i])) {
                 st = kl_fail(err, KL_ENOCONV,
-                             "product %d with H gave %g in the projected matrix; H or the vector holds "
+                             "product %d with H gave %s in the projected matrix; H or the vector holds "
                              "values that are not finite",
-                             s->stats->napply, s->coef[i]);
+                             s->stats->napply, kl_said(s->coef[i]).text);
                 goto out;
             }
             s->b[i + s->k * limit] = s->b[s->k + i * limit] = s->coef[i];

@@ -147,9 +147,9 @@ static kl_status rayleigh_ritz(solver *s, int k, int *rank, kl_err *err)
         const double square = s->sb[i + i * k];
         if (!isfinite(square) || !isfinite(s->sa[i + i * k])) {
             st = kl_fail(err, KL_ENOCONV,
-                         "after %d products with H an inner product is %g; H or a vector holds values that "
+                         "after %d products with H an inner product is %s; H or a vector holds values that "
                          "are not finite",
-                         s->stats->napply, square);
+                         s->stats->napply, kl_said(square).text);
             goto out;
         }
         scale[i] = square > 0.0 ? 1.0 / sqrt(square) : 0.0;
@@ -337,8 +337,8 @@ static kl_status take_residuals(solver *s, double rounding, double *worst, kl_er
     for (int b = 0; b < s->nb; b++) {
         s->told[b] = s->residual[b];
         if (!isfinite(s->residual[b]))
-            KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %g after %d products with H", b,
-                           s->residual[b], s->stats->napply));
+            KL_TRY(kl_fail(err, KL_ENOCONV, "the residual of root %d is %s after %d products with H", b,
+                           kl_said(s->residual[b]).text, s->stats->napply));
         if (b < s->nwant) *worst = fmax(*worst, s->residual[b]);
         /* guards that have converged rest as well */
         if (s->residual[b] > fmax(s->opts->tol, rounding)) s->act[s->nact++] = b;

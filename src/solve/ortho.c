@@ -80,9 +80,9 @@ static kl_status make_orthonormal(kl_ortho *o, int k, double *left, double *coef
         const double before = c[k];
         if (!isfinite(before))
             return kl_fail(err, KL_ENOCONV,
-                           "a vector of the eigensolver has the squared norm %g: the product with H gave "
+                           "a vector of the eigensolver has the squared norm %s: the product with H gave "
                            "values that are not finite",
-                           before);
+                           kl_said(before).text);
         if (pass == 0) first = sqrt(before);
         if (before == 0.0 || scale * sqrt(before) < ROUNDING * first) return KL_OK;
         double removed = 0.0;

@@ -61,8 +61,8 @@ static kl_status apply(solver *s, int adds, kl_dptr x, kl_dptr y, double *xy, kl
     s->stats->seconds_apply += 1e-9 * (double)(kl_prof_clock() - t);
     if (!isfinite(*xy))
         st = kl_fail(err, KL_ENOCONV,
-                     "product %d with H gave x . H x = %g; H or the vector holds values that are not finite",
-                     s->stats->napply, *xy);
+                     "product %d with H gave x . H x = %s; H or the vector holds values that are not finite",
+                     s->stats->napply, kl_said(*xy).text);
 out:
     return st;
 }
@@ -76,7 +76,8 @@ static kl_status begin(solver *s, kl_err *err)
     else KL_TRY(s->opts->start(s->opts->self, s->v, err));
     s->h->ex->vt.dots(s->h->ex, s->h->n, 1, s->v, s->h->n, s->v, &square);
     if (!(square > 0.0) || !isfinite(square))
-        KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", sqrt(square)));
+        KL_TRY(
+            kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %s", kl_said(sqrt(square)).text));
     s->nv = sqrt(square);
     s->nu = 1.0;
 out:
@@ -461,7 +462,8 @@ kl_status kl_recurrence_chain(const kl_linop *h, const kl_dptr vector[3], kl_rec
         h->ex->vt.dots(h->ex, h->n, 1, s.v, h->n, s.v, &square);
         run->norm = s.nv = sqrt(square);
         if (!isfinite(run->norm))
-            KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %g", run->norm));
+            KL_TRY(kl_fail(err, KL_EINPUT, "Lanczos: the start vector has the norm %s",
+                           kl_said(run->norm).text));
         if (run->norm == 0.0) return KL_OK;
     }
     while (run->done < m) {

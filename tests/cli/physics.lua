@@ -50,6 +50,17 @@ onsite(U * n_c(i)*n_f(i))
     local chain = document "dmrg heisenberg --sites 6 --charge Sz=0 --output none"
     ok(chain.hidden_strings == 0, "a chain with Sz has none", chain.hidden_strings)
 end
+-- Two states of a bad order: a product from which nothing is discarded has not converged.
+do
+    local chain = "hubbard --sites 8 -p U=4 --charge N_up=4 --charge N_dn=4 -o none"
+    local exact = document("ed " .. chain)
+    for seed, order in pairs { [3] = "6,5,0,3,7,4,1,2", [1] = "0,7,2,5,4,3,6,1" } do
+        local few = document(("dmrg %s --m 2 --seed %d --order %s"):format(chain, seed, order))
+        ok(few.converged == false and few.energy_converged == false and few.stop == "m_max"
+            and few.energy > exact.energy + 0.1 and few.energy - exact.energy <= few.error_estimate,
+            "two states in the order " .. order, few.energy, few.error_estimate, few.stop)
+    end
+end
 -- Majumdar and Ghosh: two states at -3/8 J a site.
 do
     local dimers = "dmrg j1j2 --lattice ring:8 -p J2=0.5 --output none --charge "
