@@ -526,7 +526,12 @@ local function make_environment(model)
         for _, t in ipairs({words, model.structural, model.params, model.operators, model.globals}) do
             for name in pairs(t) do
                 if not seen[name] then seen[name] = true; list[#list + 1] = name end
+                local part = t == model.operators and string.match(name, "^Sp(_[%w_]+)$")
+                if part then list[#list + 1] = "S_dot_S" .. part end
             end
+        end
+        if #model.types > 0 and not find_operator(model, "Sp") then -- sites without one spin have no S_dot_S
+            for n, name in ipairs(list) do if name == "S_dot_S" then table.remove(list, n); break end end
         end
         table.sort(list)
         return list

@@ -310,17 +310,21 @@ out:
     return st;
 }
 
-/* How many runs there will be of a scan. */
-static void tell_sectors(int64_t n, const int64_t *image)
+/* How many runs there will be of a scan: other sizes have other sectors, other values perhaps no
+   reflection. */
+static void tell_sectors(const series *s, int64_t n, const int64_t *image)
 {
-    char note[100];
+    char note[160], at[60] = "";
     int64_t nimage = 0;
     for (int64_t i = 0; i < n; i++) nimage += image[i] >= 0;
     if (n < 2 || !kl_rankscli_tells()) return;
-    if (nimage == 0) snprintf(note, sizeof note, "%lld sectors, one run each", (long long)n);
+    if (s->nvalue > 1)
+        snprintf(at, sizeof at, " at %s of %d values",
+                 nimage == 0 && s->parameter >= 0 ? "each" : "the first", s->nvalue);
+    if (nimage == 0) snprintf(note, sizeof note, "%lld sectors%s, one run each", (long long)n, at);
     else
-        snprintf(note, sizeof note, "%lld sectors, %lld runs: the others are reflections of these",
-                 (long long)n, (long long)(n - nimage));
+        snprintf(note, sizeof note, "%lld sectors%s, %lld runs: the others are reflections of these",
+                 (long long)n, at, (long long)(n - nimage));
     kl_report_note(note);
 }
 
@@ -384,7 +388,7 @@ static kl_status run_scan(series *s, kl_task *t, const char *which, kl_err *err)
     if (s->sifts) KL_TRY(kl_task_images(t, n, sector, image, err));
     else
         for (int64_t k = 0; k < n; k++) image[k] = -1;
-    if (first == 0) tell_sectors(n, image);
+    if (first == 0) tell_sectors(s, n, image);
     for (int64_t k = 0; k < n && !s->stopped; k++) {
         kl_qn_print(t->model, sector[k], charges, sizeof charges);
         snprintf(label, sizeof label, "%s%s%s", which, which[0] != '\0' ? " " : "", charges);

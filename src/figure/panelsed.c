@@ -225,12 +225,14 @@ kl_status kl_panels_thermal(const kl_result *r, kl_figure *f, kl_err *err)
         snprintf(p->x, sizeof p->x, "temperature T");
         snprintf(p->y, sizeof p->y, "%s", row[k].y);
         KL_TRY(kl_panel_add(p, "", KL_STROKE_BAND, t->shape[0], 1, &s, err));
+        double most = 0; /* 0 where all levels are known or one sample tells no error: no band is drawn */
         for (int64_t a = 0; a < t->shape[0]; a++) {
             s->x[a] = t->data[a];
             s->y[a] = m->data[2 * a] / r->nsite;
             s->error[a] = m->data[2 * a + 1] / r->nsite;
+            if (s->error[a] > most) most = s->error[a];
         }
-        snprintf(p->note, sizeof p->note, "band: one standard error");
+        if (most > 0) snprintf(p->note, sizeof p->note, "band: one standard error");
     }
 out:
     return st;

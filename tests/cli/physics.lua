@@ -137,6 +137,23 @@ do
         "N_up and N_dn exchanged")
 end
 
+-- What a scan says of its runs at several values, and bands of thermodynamics only where there are errors.
+do
+    local _, err = document "ed hubbard --sites 3 --charge N_up=1 --charge N_dn=scan --sweep-parameter U=0:4:2"
+    ok(err:find "4 sectors at each of 3 values, one run each", "sectors and values", err)
+    _, err = document "ed heisenberg --charge Sz=scan --sweep-parameter sites=2:4:2 -o 's{sites}.{Sz}.h5'"
+    ok(err:find "3 sectors at the first of 2 values, one run each", "sectors of sizes", err)
+    for samples, bands in pairs { [1] = false, [4] = true } do
+        for sites, exact in pairs { [6] = true, [14] = false } do
+            run(("ed heisenberg --sites %d --charge scan --temperatures 1,2 --samples %d -o t.h5"):format(sites,
+                samples))
+            run "plot t.h5 --output t.svg"
+            local said = kit.slurp(kit.at "t.svg"):find "one standard error" ~= nil
+            ok(said == (bands and not exact), ("bands: %d sites, %d samples"):format(sites, samples))
+        end
+    end
+end
+
 -- Series: along sizes and parameters, each run with its file, which the same command does not make again.
 do
     local line = "ed heisenberg --lattice ring --sweep-parameter sites=4:8:2 --charge Sz=0:1 "
