@@ -417,7 +417,7 @@ static kl_status prepare(kl_spectra *t, const kl_leading_opts *o, double noise, 
     }
     if (products)
         KL_TRY(kl_range_gram(&t->lead.range, t->of->nstate, t->off, t->lead.sec, t->length, t->rho, err));
-    if (products && kl_ranks_size(t->ranks) == 1) {
+    if (products) {
         KL_TRY(kl_leading_least_find(&t->lead, o, t->off, t->rho, err));
         KL_TRY(take_least(t, err));
     }
@@ -517,23 +517,43 @@ int kl_spectra_largest(const kl_spectra *t) { return t->largest; }
 
 int kl_spectra_tried(const kl_spectra *t)
 {
-    int count = kl_leading_tried(&t->lead);
+    int count = kl_leading_tried(&t->lead) - kl_leading_nleast(&t->lead) + t->nleast;
     for (int c = 0; c < t->mine->nsec; c++) count += kl_spectra_top(t, c) != NULL;
     return count;
 }
 
-int kl_spectra_least(const kl_spectra *t) { return kl_leading_nleast(&t->lead); }
+int kl_spectra_least(const kl_spectra *t) { return t->nleast; }
 
-int kl_spectra_narrow(const kl_spectra *t, const int *kept, int *least)
+/* What the owners of sectors know of those in which too much goes. */
+static kl_status share_narrow(const kl_spectra *t, int *least, int *narrow, kl_err *err)
 {
-    int narrow = kl_leading_narrow(&t->lead, kept, least);
+    kl_status st = KL_OK;
+    double *next = NULL;
+    if (t->nleast == 0 || kl_ranks_size(t->ranks) == 1) goto out;
+    KL_TRY(kl_alloc(&next, t->mine->nsec, KL_MEM_WORK, err));
+    for (int c = 0; c < t->mine->nsec; c++)
+        if (kl_leading_least(&t->lead, c) && least[c] > 0) next[c] = least[c];
+    kl_ranks_sum(t->ranks, t->mine->nsec, next);
+    for (int c = 0; c < t->mine->nsec; c++) {
+        if (!(next[c] > 0)) continue;
+        least[c] = (int)next[c];
+        *narrow = 1;
+    }
+out:
+    kl_free(&next);
+    return st;
+}
+
+kl_status kl_spectra_narrow(const kl_spectra *t, const int *kept, int *least, int *narrow, kl_err *err)
+{
+    *narrow = kl_leading_narrow(&t->lead, kept, least);
     for (int c = 0; c < t->mine->nsec; c++) {
         const kl_dominant_part *const p = kl_spectra_top(t, c);
         if (!p || kl_dominant_sure(p->tried, kept[c])) continue;
         least[c] = p->n;
-        narrow = 1;
+        *narrow = 1;
     }
-    return narrow;
+    return share_narrow(t, least, narrow, err);
 }
 
 /* Weight of what products leave out, of `seen` in all: a difference of norms where that is not rounding. */
@@ -565,12 +585,13 @@ out:
     return st;
 }
 
-/* All ranks get the weights of all sectors. */
+/* All ranks get the weights of all sectors, and of how many not all were looked for. */
 static kl_status share_weights(kl_spectra *t, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = t->mine->nsec;
     kl_share_list *list = NULL;
+    t->nleast = (int)kl_ranks_total(t->ranks, kl_leading_nleast(&t->lead));
     if (kl_ranks_size(t->ranks) == 1) return KL_OK;
     KL_TRY(kl_alloc(&list, n, KL_MEM_WORK, err));
     for (int c = 0; c < n; c++) list[c] = (kl_share_list){t->lead.owner[c], t->sp[c].n, t->sp[c].w};

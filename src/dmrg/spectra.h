@@ -28,12 +28,13 @@ kl_status kl_spectra_weights(kl_spectra *s, kl_weight **w, int64_t *n, double *u
                              kl_err *err) KL_MUST_CHECK;
 
 /* Sectors of which not all weights were looked for; those of them of which only what goes was diagonalized:
-   their other weights are a mean. */
+   their other weights are a mean. Of all ranks, after kl_spectra_weights. */
 int kl_spectra_tried(const kl_spectra *s);
 int kl_spectra_least(const kl_spectra *s);
-/* kept[sectors]: states that stay of each. Returns 1 where a sector keeps nearly all that were found in it,
+/* kept[sectors]: states that stay of each. *narrow: 1 where a sector keeps nearly all that were found in it,
    so that more columns have to be tried there: least[sectors]. */
-int kl_spectra_narrow(const kl_spectra *s, const int *kept, int *least);
+kl_status kl_spectra_narrow(const kl_spectra *s, const int *kept, int *least, int *narrow,
+                            kl_err *err) KL_MUST_CHECK;
 
 /* The states of the n weights that are marked, as the matrices of iso, which lie at data on the executor. */
 kl_status kl_spectra_states(kl_spectra *s, const kl_weight *w, int64_t n, const kl_isometry *iso,

@@ -30,6 +30,7 @@ struct kl_spectra {
     const kl_basis *mine;
     int singular;
     kl_leading lead; /* sectors by products */
+    int nleast; /* sectors of all ranks of which only what goes was diagonalized */
     kl_dominant top; /* of density matrices with noise: a part a sector of this rank, in order of sectors */
     int *top_of; /* [sectors] which, or -1; NULL: none was looked for */
     double *triangle; /* of those, with singular values: see kl_range_triangle */

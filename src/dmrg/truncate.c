@@ -137,7 +137,7 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
     info->entropy = 0;
     KL_TRY(mark(&wanted, a->w, a->n, nsec, a->dim, info, err));
     info->nattempt++;
-    *again = kl_spectra_narrow(a->spectra, a->dim, a->least);
+    KL_TRY(kl_spectra_narrow(a->spectra, a->dim, a->least, again, err));
 out:
     return st;
 }

@@ -79,6 +79,8 @@ local runs = {
     { "DMRG, total spin", sweeps:format "hubbard -p U=4 --sites 8 --charge N=8 --charge S=0", 1e-10 },
     { "DMRG, truncated by products",
         sweeps:format "heisenberg --sites 20 --charge Sz=0 --m 60 --truncation products", 1e-10, three },
+    { "DMRG, sectors of which little goes", sweeps:format "heisenberg --lattice ladder:9x2 --charge Sz=0 " ..
+        "--sites-per-step 1 --schedule 100:1e-4,220,220 --truncation products", 1e-10, three },
     { "DMRG, all sectors", sweeps:format "heisenberg --sites 8 --charge scan", 1e-12, three },
 }
 
