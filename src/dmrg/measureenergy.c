@@ -1,6 +1,8 @@
-/* Energy and variance of a canonical state, centre by centre: see measure.h.
+/* Energy and variance of a canonical state, centre by centre: see measure.h. Of several ranks each has some
+   of the centres, for itself; blocks are grown by all together.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/mem.h"
+#include "comm/share.h"
 #include "dmrg/measurebase.h"
 #include "dmrg/renorm.h"
 #include "dmrg/superblock.h"
@@ -67,10 +69,10 @@ static void make_room(const kl_measure *m, kl_block **right, int p, int64_t doub
 
 /* psi of sites p, p+1: left isometry, bond and right isometry multiplied. All sectors that any two sites here
    can make, psi's or not. */
-static kl_status make_centre(const kl_measure *m, kl_block **blocks, int p, surround *s, kl_err *err)
+static kl_status make_centre(const kl_measure *m, kl_exec *ex, kl_block **blocks, int p, surround *s,
+                             kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_exec *const ex = m->ex;
     const kl_canonical *const c = m->can;
     const kl_isometry *const a = c->left[p], *const b = c->right[p + 1];
     const kl_layout *const bond = &c->layout[p + 1];
@@ -209,6 +211,27 @@ out:
     return st;
 }
 
+/* s: psi of the centre at site p, and H times it. Everything by ex, what operators take, too. */
+static kl_status apply_at(const kl_measure *m, kl_exec *ex, kl_block *left, kl_block **right, int p,
+                          surround *s, kl_err *err)
+{
+    kl_status st = KL_OK;
+    left->ex = right[p + 2]->ex = ex;
+    kl_bigop *row = NULL, *col = NULL;
+    kl_superblock *h = NULL;
+    KL_TRY(make_centre(m, ex, right, p, s, err));
+    KL_TRY(kl_bigop_create(left, s->row, p, &row, err));
+    KL_TRY(kl_bigop_create(right[p + 2], s->col, p + 1, &col, err));
+    KL_TRY(kl_superblock_create(ex, row, col, m->can->target, 0, &h, err));
+    KL_TRY(h->op.apply(&h->op, 1, s->psi, s->lay.n, s->y, s->lay.n, err));
+out:
+    kl_superblock_destroy(&h);
+    kl_bigop_destroy(&row);
+    kl_bigop_destroy(&col);
+    left->ex = right[p + 2]->ex = m->ex;
+    return st;
+}
+
 static kl_status next_block(kl_exec *ex, const kl_block *from, const kl_isometry *iso, int pos, kl_dptr data,
                             kl_block **out, kl_err *err)
 {
@@ -238,8 +261,6 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
     const int n = c->nsite;
     kl_mpo *mpo = NULL;
     kl_block **right = NULL, *left = NULL, *next = NULL;
-    kl_bigop *row = NULL, *col = NULL;
-    kl_superblock *h = NULL;
     surround s = {0};
     kl_dptr data = {0};
     double sum = 0, e = 0;
@@ -266,17 +287,13 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
             KL_TRY(kl_block_file(right[p + 1], m->scratch, err));
     }
     for (int p = 0; p < (variance ? n - 1 : 1); p++) {
-        KL_TRY(make_centre(m, right, p, &s, err));
+        const int mine = p % kl_ranks_size(ex) == kl_ranks_mine(ex);
+        kl_exec *const by = p == 0 ? ex : kl_share_alone(ex);
         KL_TRY(kl_block_unfile(right[p + 2], err));
-        KL_TRY(kl_bigop_create(left, s.row, p, &row, err));
-        KL_TRY(kl_bigop_create(right[p + 2], s.col, p + 1, &col, err));
-        KL_TRY(kl_superblock_create(ex, row, col, c->target, 0, &h, err));
-        KL_TRY(h->op.apply(&h->op, 1, s.psi, s.lay.n, s.y, s.lay.n, err));
+        if (p == 0 || mine) KL_TRY(apply_at(m, by, left, right, p, &s, err));
         if (p == 0) ex->vt.dots(ex, s.lay.n, 1, s.psi, s.lay.n, s.y, &e);
-        kl_superblock_destroy(&h);
-        kl_bigop_destroy(&row);
-        kl_bigop_destroy(&col);
-        if (variance) KL_TRY(add_variance(ex, c, p, m->iso[p], &s, e, p == n - 2, &sum, err));
+        if (variance && mine)
+            KL_TRY(add_variance(kl_share_alone(ex), c, p, m->iso[p], &s, e, p == n - 2, &sum, err));
         clear_surround(ex, &s);
         if (p == n - 2 || !variance) break;
         KL_TRY(next_block(ex, left, c->left[p], p, m->iso[p], &next, err));
@@ -285,13 +302,11 @@ kl_status kl_measure_energy(kl_measure *m, const kl_terms *terms, double *energy
         next = NULL;
         kl_block_destroy(&right[p + 2]);
     }
+    kl_ranks_sum(ex, 1, &sum);
     *energy = (e + own.constant) * unit;
     if (variance) *variance = sum * unit * unit;
 out:
     ex->vt.release(ex, &data);
-    kl_superblock_destroy(&h);
-    kl_bigop_destroy(&row);
-    kl_bigop_destroy(&col);
     kl_block_destroy(&left);
     for (int p = 0; right && p <= n; p++) kl_block_destroy(&right[p]);
     kl_free(&right);
