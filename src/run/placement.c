@@ -2,7 +2,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/placement.h"
 #include "base/mem.h"
-#include "base/prof.h"
 #include "comm/comm.h"
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +25,6 @@ kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement *
     kl_placement *const p = *out;
     p->host = host;
     p->from = INT64_MAX;
-    p->longer = 1;
     p->device_memory = (int64_t)o->device_memory;
     p->wanted = kl_placement_device(o);
     if (kl_tune_read(NULL, &p->table, &reason) != KL_OK) {
@@ -144,46 +142,18 @@ static void open_device(kl_placement *p)
     p->refused = 1; /* another machine's table, or a device that is not free */
 }
 
-/* Seconds that the device, once it is open, would save in a sweep of m states: by the table, whose chain is
-   not this run, times what the sweep before took of what the table says of it. */
-static double saved(kl_placement *p, int m)
-{
-    const double now = kl_prof_seconds(),
-                 before = p->last_m > 0 ? kl_tune_seconds(&p->table, KL_TIMED_SWEEP, p->last_m, 0) : NAN,
-                 longer = before > 0 ? 2 * (now - p->last_begin) / before : p->longer;
-    p->last_m = m;
-    p->last_begin = now;
-    const double here = kl_tune_seconds(&p->table, KL_TIMED_SWEEP, m, 0),
-                 there = kl_tune_seconds(&p->table, KL_TIMED_SWEEP, m, p->which);
-    return longer * (here - there) / 2;
-}
-
-/* A device takes a while to open: that is done when what it would have saved until the end of this sweep is
-   as much. A run of few sweeps then loses little, and one of many at most as long again. */
 kl_exec *kl_placement_at(void *placement, int m)
 {
     kl_placement *const p = placement;
-    if (p->which == 0) return p->host;
-    const double gain = p->device ? 0 : saved(p, m);
-    if (m < p->from) return p->host;
-    if (gain > 0) p->missed += gain;
-    if (!p->device && !p->refused && !(p->missed < p->table.opening[p->which])) {
-        open_device(p);
-        p->began = m;
-    }
+    if (m < p->from || p->which == 0) return p->host;
+    if (!p->device && !p->refused) open_device(p);
     return p->device ? p->device : p->host;
-}
-
-kl_exec *kl_placement_once(kl_placement *p, int m)
-{
-    p->missed = INFINITY;
-    return kl_placement_at(p, m);
 }
 
 const char *kl_placement_name(kl_placement *p)
 {
     if (!p->device) return p->host->name;
-    snprintf(p->name, sizeof p->name, "host, %s from m = %d", p->device->name, p->began);
+    snprintf(p->name, sizeof p->name, "host, %s from m = %lld", p->device->name, (long long)p->from);
     return p->name;
 }
 
@@ -328,7 +298,7 @@ kl_status kl_placement_ranks(const kl_options *o, int64_t nwork, const kl_work *
     } else {
         KL_TRY(kl_placement_create(o, host, &p, err));
         p->alone = 1;
-        *out = kl_placement_once(p, widest > 0 ? widest : 1024);
+        *out = kl_placement_at(p, widest > 0 ? widest : 1024);
         if (*out == p->device) p->device = NULL; /* the caller's now */
         else *out = NULL;
         if (*out)

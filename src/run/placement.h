@@ -32,11 +32,6 @@ typedef struct kl_placement {
     int refused;            /* 1: the device is not there, or is not the one that was measured */
     int alone;              /* 1: no second executor beside it */
     int64_t from;           /* states from which on a sweep is faster there */
-    double missed; /* seconds that sweeps on the host took longer than they would have there, */
-    double longer; /* than the table says the first sweep takes: its chain has 20 sites; */
-    double last_begin; /* when the last one began, */
-    int last_m; /* and its states; 0: there was none */
-    int began; /* states of the sweep that the device was opened for */
     int64_t device_memory;
     kl_device_choice wanted; /* of --device */
     char why[256], name[48];
@@ -54,8 +49,6 @@ void kl_placement_destroy(kl_placement **p);
 
 /* The executor for sweeps of m states: kl_dmrg_opts.place. */
 kl_exec *kl_placement_at(void *placement, int m);
-/* The same where it is asked once, and opening a device is worth it in any case. */
-kl_exec *kl_placement_once(kl_placement *p, int m);
 
 /* Where it has run so far, in a word or two, and the executor that ran last. */
 const char *kl_placement_name(kl_placement *p);

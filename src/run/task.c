@@ -73,7 +73,7 @@ static kl_status choose_exec(const kl_options *o, int64_t nwork, const kl_work *
         snprintf((*host)->chosen, sizeof(*host)->chosen, "host: single products are made where one asks");
     } else {
         KL_TRY(kl_placement_create(o, *host, &p, err));
-        if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_placement_once(p, widest > 0 ? widest : 1024);
+        if (o->command != KL_CMD_DMRG || o->infinite) *out = kl_placement_at(p, widest > 0 ? widest : 1024);
         if (*out == p->device) p->device = NULL; /* the caller's now */
         else *out = NULL;
         snprintf((*host)->chosen, sizeof(*host)->chosen, "%.199s", p->why);
@@ -161,8 +161,8 @@ kl_status kl_task_settle(kl_task *t, kl_err *err)
     KL_TRY(kl_task_exec(t->o, &t->ex, err));
     if (!kl_placement_automatic(t->o) || t->ex->ranks) goto out;
     KL_TRY(kl_placement_create(t->o, t->ex, &t->placement, err));
-    t->placement->longer = t->lat->nsite / 20.0;
-    t->dmrg.placer = t->placement, t->dmrg.place = kl_placement_at;
+    t->dmrg.placer = t->placement;
+    t->dmrg.place = kl_placement_at;
 out:
     return st;
 }

@@ -3,7 +3,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "run/tune.h"
-#include "base/prof.h"
 #include "run/placement.h"
 #include "sparse/spmat.h"
 #include <stdlib.h>
@@ -231,36 +230,9 @@ static void test_placement(void **state)
     rmdir(folder);
 }
 
-/* A device that takes half a second to open, and a tenth of a second for what takes the host half of one. */
-static void test_opening(void **state)
-{
-    (void)state;
-    kl_exec host = {.name = "host"};
-    kl_placement p = {.table = {.nthread = 1, .n = 1, .opening = {0, 0, 0.5}, .where = {"", "", "nowhere"}},
-                      .host = &host,
-                      .which = 2,
-                      .from = 100,
-                      .longer = 1};
-    p.table.row[0] = (kl_tune_row){.what = KL_TIMED_SWEEP, .size = 512, .seconds = {1, 0, 0.2}};
-    expect_true(kl_placement_at(&p, 512) == &host && !p.refused);
-    expect_near(p.missed, 0.4, 1e-12);
-    expect_true(kl_placement_at(&p, 50) == &host); /* too few states: nothing is missed */
-    expect_near(p.missed, 0.4, 1e-12);
-    p.last_m = 512, p.last_begin = kl_prof_seconds() - 0.05; /* a tenth of what the table says */
-    expect_true(kl_placement_at(&p, 512) == &host && !p.refused);
-    expect_true(p.missed > 0.4399 && p.missed < 0.5);
-    p.last_begin -= 5;
-    expect_true(kl_placement_at(&p, 512) == &host && p.refused); /* asked for, and not there */
-    expect_true(p.missed > 4 && p.began == 512);
-    /* worth it from the first sweep on */
-    kl_placement q = {.table = p.table, .host = &host, .which = 2, .from = 100, .longer = 10};
-    expect_true(kl_placement_at(&q, 512) == &host && q.refused);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_opening), cmocka_unit_test(test_table),
-                                       cmocka_unit_test(test_device_facts), cmocka_unit_test(test_seconds),
-                                       cmocka_unit_test(test_placement)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_device_facts),
+                                       cmocka_unit_test(test_seconds), cmocka_unit_test(test_placement)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
