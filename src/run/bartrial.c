@@ -15,7 +15,8 @@
 enum {
     SWEEPS = 4,
     PRODUCTS = 8, /* with H at every bond, for each state */
-    MORE = 4 /* times as many states are tried as a run of few has, KL_TRIED_BELOW at most */
+    MORE = 4, /* times as many states are tried as a run of few has, KL_TRIED_BELOW at most */
+    LEAST = 16 /* and these at least: four are less than a site of two orbitals has */
 };
 
 double kl_bartrial_reach(const kl_terms *t)
@@ -35,11 +36,15 @@ double kl_bartrial_reach(const kl_terms *t)
 }
 
 /* A run converged with few states because it may keep no more: those that it kept may know nothing of the
-   others (a chain of 8 in a random order, two states: a product, and nothing is discarded). */
+   others (a chain of 8 in a random order, two states: a product, and nothing is discarded; the last sweeps
+   may even need fewer). */
 static int is_tight(const kl_task *t, const kl_dmrg_result *found)
 {
-    return found->stop == KL_STOP_CONVERGED && found->nrow > 0 && t->dmrg.m_max > 0 &&
-           t->dmrg.m_max < KL_TRIED_BELOW && found->row[found->nrow - 1].m_reached >= t->dmrg.m_max;
+    int most = 0;
+    for (int k = 0; k < found->nrow; k++)
+        if (found->row[k].m_reached > most) most = found->row[k].m_reached;
+    return found->stop == KL_STOP_CONVERGED && t->dmrg.m_max > 0 && t->dmrg.m_max < KL_TRIED_BELOW &&
+           most >= t->dmrg.m_max;
 }
 
 static int is_wanted(const kl_task *t, const kl_dmrg_result *found)
@@ -152,7 +157,10 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     if (!is_wanted(x->t, found)) return KL_OK;
     const kl_dmrg_row *const last = &found->row[found->nrow - 1];
     const int kept = x->t->dmrg.discard > 0 && last->m_reached < last->m ? last->m_reached : last->m;
-    const int few = KL_TRIED_BELOW, m = kept >= few ? kept : MORE * kept < few ? MORE * kept : few;
+    const int few = KL_TRIED_BELOW, more = MORE * kept > LEAST ? MORE * kept : LEAST,
+              m = kept >= few  ? kept
+                  : more < few ? more
+                               : few;
     KL_TRY(better_order(x, m > kept, &options, name, sizeof name, &other, err));
     if (other == NULL) goto out;
     const kl_dmrg_opts o = trial_options(x->t, other, m, sweep);

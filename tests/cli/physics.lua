@@ -54,12 +54,18 @@ end
 do
     local chain = "hubbard --sites 8 -p U=4 --charge N_up=4 --charge N_dn=4 -o none"
     local exact = document("ed " .. chain)
-    for seed, order in pairs { [3] = "6,5,0,3,7,4,1,2", [1] = "0,7,2,5,4,3,6,1" } do
+    -- the last one keeps but one state in the end
+    for order, seed in pairs { ["6,5,0,3,7,4,1,2"] = 3, ["0,7,2,5,4,3,6,1"] = 1, ["5,1,3,7,0,2,4,6"] = 3 } do
         local few = document(("dmrg %s --m 2 --seed %d --order %s"):format(chain, seed, order))
         ok(few.converged == false and few.energy_converged == false and few.stop == "m_max"
             and few.energy > exact.energy + 0.1 and few.energy - exact.energy <= few.error_estimate,
             "two states in the order " .. order, few.energy, few.error_estimate, few.stop)
     end
+    -- one state of sites of eight
+    local kondo = "kondo --sites 4 --charge N=4 --charge Sz=0 --output none "
+    local few, exact = document("dmrg " .. kondo .. "--m 1"), document("ed " .. kondo)
+    ok(few.converged == false and few.energy > exact.energy + 1
+        and few.energy - exact.energy <= few.error_estimate, "one state", few.energy, few.error_estimate)
 end
 -- Majumdar and Ghosh: two states at -3/8 J a site.
 do
