@@ -443,9 +443,10 @@ out:
 }
 
 /* Bytes while the variance of a run's last state is measured, which takes more than its sweeps where the
-   bases of solvers are small: the state; its canonical form, isometries of both sides and the wavefunctions
-   between them; of a device copies of the left isometries; their products with these wavefunctions; operators
-   right of a step, and the step. A device has copies, products, operators and step, the host the rest. */
+   bases of solvers are small: its canonical form, isometries of both sides, the right ones the state's own,
+   and the wavefunctions between them; of a device copies of the left isometries; their products with these
+   wavefunctions; operators right of a step, and the step. A device has copies, products, operators and step,
+   the host the rest. */
 static int64_t measuring_bytes(const kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, int64_t lists)
 {
     const int n = mid->e->nsite, c = n / 2 - 1, device = ex->space == KL_SPACE_DEVICE;
@@ -457,7 +458,7 @@ static int64_t measuring_bytes(const kl_exec *ex, const kl_dmrg_opts *o, const m
     int64_t held = device ? 0 : dim * o->nstate, beyond = 0, most = 0;
     for (int p = 0; p < n; p++) {
         const int64_t l = mid->s[0].iso[p + 1 < n ? p + 1 : n - 1], r = mid->s[1].iso[p > 0 ? p : 1];
-        held += device ? 2 * l : (p <= c ? l : r) + l + r + l;
+        held += 2 * l + (device ? 0 : r);
     }
     for (int cut = 1; cut < n && !device; cut++)
         for (int k = 0; k < left[cut]->basis.nsec; k++)
