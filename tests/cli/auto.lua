@@ -27,12 +27,14 @@ local version = select(2, shell "$K --version"):match "kronlat (%S+)"
 -- What little memory costs a sweep of DMRG: operators that come by, blocks that go out and come back.
 local chain = "$K plan hubbard --sites 20 --charge N_up=10 --charge N_dn=10 --m 1000 --threads 1 --exec offload"
 local _, little = shell(chain .. " --device-memory 60MB")
-ok(little:find "\na sweep takes about %d+%.%d+ times as long as where everything fits: at 9 of 19 bonds "
-    and little:find "blocks of 5[56]%.%d MB go out and come back", "plan of a device with little memory",
+-- two bonds have as good as no room: images of a build with sanitizers leave them less
+local bonds = tonumber(little:match("\na sweep takes about %d+%.%d+ times as long as where everything fits: "
+    .. "at (%d+) of 19 bonds "))
+ok(bonds and bonds >= 7 and bonds <= 9 and little:find "blocks of 5[56]%.%d MB go out and come back", "plan of a device with little memory",
     little)
 _, little = shell(chain .. " --device-memory 60MB --json")
 local beyond = json(little) and json(little).plans[1].beyond
-ok(beyond and beyond.bonds_streamed == 9 and beyond.seconds > 0
+ok(beyond and beyond.bonds_streamed == bonds and beyond.seconds > 0
     and beyond.seconds == json(little).plans[1].seconds_by_part["copies over the bus"],
     "the same in JSON", little)
 local parts, sum = json(little).plans[1].seconds_by_part, 0
