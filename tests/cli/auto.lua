@@ -30,8 +30,8 @@ local _, little = shell(chain .. " --device-memory 60MB")
 -- two bonds have as good as no room: images of a build with sanitizers leave them less
 local bonds = tonumber(little:match("\na sweep takes about %d+%.%d+ times as long as where everything fits: "
     .. "at (%d+) of 19 bonds "))
-ok(bonds and bonds >= 7 and bonds <= 9 and little:find "blocks of 5[56]%.%d MB go out and come back", "plan of a device with little memory",
-    little)
+ok(bonds and bonds >= 7 and bonds <= 9 and little:find "blocks of 5[56]%.%d MB go out and come back",
+    "plan of a device with little memory", little)
 _, little = shell(chain .. " --device-memory 60MB --json")
 local beyond = json(little) and json(little).plans[1].beyond
 ok(beyond and beyond.bonds_streamed == bonds and beyond.seconds > 0
