@@ -108,9 +108,8 @@ do
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 2 --only eigen"
     local after = slurp(at "cache/tune-table")
     local function others(text) return (text:gsub("eigen[^\n]*\n", "")) end
-    -- how many sizes there are goes by the clock: a device that is far behind is left out
-    ok(status == 0 and others(after) == others(before) and after:find "\neigen %d", "tune --only leaves the others",
-        after)
+    ok(status == 0 and others(after) == others(before) and after:find "\neigen %d", -- by the clock: how many
+        "tune --only leaves the others", after)
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --threads 1 --only copy 2>&1"
     ok(status == 2 and out:find "measured with 2 threads, not 1; allowed: %-%-threads 2"
         and slurp(at "cache/tune-table") == after, "tune --only with other threads", out)
