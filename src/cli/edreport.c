@@ -99,9 +99,9 @@ static void print_thermal(FILE *to, const kl_result *r)
 {
     const kl_measured *const t = find(r, "thermal/temperature");
     if (t == NULL || t->rank != 1) return;
-    const kl_measured *column[3 + KL_MAX_CHARGE];
+    const kl_measured *column[3 + KL_MAX_CHI];
     int n = 0;
-    for (int i = 0; i < r->nmeasured && n < 3 + KL_MAX_CHARGE; i++)
+    for (int i = 0; i < r->nmeasured && n < 3 + KL_MAX_CHI; i++)
         if (is_pairs(&r->measured[i], "thermal/") && r->measured[i].shape[0] == t->shape[0])
             column[n++] = &r->measured[i];
     fprintf(to, "sectors      %s\n\n%11s", t->note != NULL ? t->note : "", "T");

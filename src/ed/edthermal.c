@@ -402,21 +402,44 @@ out:
 
 /* ---------------------------------------------------------------- 4. sums */
 
-enum { NSUM = 3 + 2 * KL_MAX_CHARGE }; /* Z, E, E^2, and Q, Q^2 of each charge */
+enum { NSUM = 3 + 2 * KL_MAX_CHI }; /* Z, E, E^2, and Q, Q^2 of each that has a susceptibility */
 
-static double charge_of(const kl_model *m, kl_qn q, int c)
+int kl_thermal_charges(const kl_model *m, kl_thermal_charge out[KL_MAX_CHI])
 {
-    return m->charge[c].modulus > 0 ? 0.0 : (double)q.v[c] * m->charge[c].unit_num / m->charge[c].unit_den;
+    int up = -1, down = -1, n = 0;
+    for (int c = 0; c < m->ncharge; c++) {
+        out[n] = (kl_thermal_charge){.name = m->charge[c].name};
+        out[n++].factor[c] = m->charge[c].modulus > 0 ? 0.0 : 1.0;
+        if (m->charge[c].modulus > 0) continue;
+        if (strcmp(m->charge[c].name, "N_up") == 0) up = c;
+        if (strcmp(m->charge[c].name, "N_dn") == 0) down = c;
+    }
+    if (up < 0 || down < 0) return n;
+    out[n] = (kl_thermal_charge){.name = "N"};
+    out[n].factor[up] = out[n].factor[down] = 1.0;
+    n++;
+    out[n] = (kl_thermal_charge){.name = "Sz"};
+    out[n].factor[up] = 0.5;
+    out[n].factor[down] = -0.5;
+    return n + 1;
+}
+
+static double value_of(const kl_model *m, const kl_thermal_charge *of, kl_qn q)
+{
+    double v = 0;
+    for (int c = 0; c < m->ncharge; c++)
+        v += of->factor[c] * (double)q.v[c] * m->charge[c].unit_num / m->charge[c].unit_den;
+    return v;
 }
 
 /* Energies are counted from `lowest`. */
-static void to_row(const kl_model *m, const double *s, double lowest, double temperature, kl_thermal_row *r)
+static void to_row(int nchi, const double *s, double lowest, double temperature, kl_thermal_row *r)
 {
     const double e = s[1] / s[0];
     *r = (kl_thermal_row){.temperature = temperature, .energy = lowest + e};
     r->heat = fmax(0.0, s[2] / s[0] - e * e) / temperature / temperature; /* T^2 may underflow */
     r->entropy = log(s[0]) + e / temperature;
-    for (int c = 0; c < m->ncharge; c++) {
+    for (int c = 0; c < nchi; c++) {
         const double q = s[3 + 2 * c] / s[0];
         r->chi[c] = fmax(0.0, s[4 + 2 * c] / s[0] - q * q) / temperature;
     }
@@ -425,7 +448,8 @@ static void to_row(const kl_model *m, const double *s, double lowest, double tem
 kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
-    const int r = t->opts.nsample;
+    kl_thermal_charge charge[KL_MAX_CHI];
+    const int r = t->opts.nsample, nchi = kl_thermal_charges(t->model, charge);
     double (*sum)[NSUM] = NULL; /* [r + 1]: of each sample, and of what is exact */
     double spread = 0;
     if (!(temperature > 0.0))
@@ -442,8 +466,8 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
         s[0] += w;
         s[1] += w * e;
         s[2] += w * e * e;
-        for (int c = 0; c < t->model->ncharge; c++) {
-            const double q = charge_of(t->model, p->q, c);
+        for (int c = 0; c < nchi; c++) {
+            const double q = value_of(t->model, &charge[c], p->q);
             s[3 + 2 * c] += w * q;
             s[4 + 2 * c] += w * q * q;
         }
@@ -453,34 +477,34 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
         all[k] = sum[r][k];
         for (int i = 0; i < r; i++) all[k] += sum[i][k] / r;
     }
-    to_row(t->model, all, lowest, heat, row);
+    to_row(nchi, all, lowest, heat, row);
     if (r == 1 && t->facts.nfull < t->facts.nsector) {
         row->energy_error = row->heat_error = row->entropy_error = NAN;
-        for (int c = 0; c < t->model->ncharge; c++) row->chi_error[c] = NAN;
+        for (int c = 0; c < nchi; c++) row->chi_error[c] = NAN;
     } else if (t->facts.nfull < t->facts.nsector) {
-        double var[3 + KL_MAX_CHARGE] = {0};
+        double var[3 + KL_MAX_CHI] = {0};
         for (int i = 0; i < r; i++) {
             kl_thermal_row without;
             double part[NSUM];
             for (int k = 0; k < NSUM; k++)
                 part[k] = sum[r][k] + ((all[k] - sum[r][k]) * r - sum[i][k]) / (r - 1);
-            to_row(t->model, part, lowest, heat, &without);
+            to_row(nchi, part, lowest, heat, &without);
             const double d[3] = {without.energy - row->energy, without.heat - row->heat,
                                  without.entropy - row->entropy};
             for (int k = 0; k < 3; k++) var[k] += d[k] * d[k];
-            for (int c = 0; c < t->model->ncharge; c++)
+            for (int c = 0; c < nchi; c++)
                 var[3 + c] += (without.chi[c] - row->chi[c]) * (without.chi[c] - row->chi[c]);
         }
         const double scale = (double)(r - 1) / r;
         row->energy_error = sqrt(scale * var[0]);
         row->heat_error = sqrt(scale * var[1]);
         row->entropy_error = sqrt(scale * var[2]);
-        for (int c = 0; c < t->model->ncharge; c++) row->chi_error[c] = sqrt(scale * var[3 + c]);
+        for (int c = 0; c < nchi; c++) row->chi_error[c] = sqrt(scale * var[3 + c]);
     }
     row->temperature = temperature;
     row->energy *= unit;
     row->energy_error *= unit;
-    for (int c = 0; c < t->model->ncharge; c++) {
+    for (int c = 0; c < nchi; c++) {
         row->chi[c] /= unit;
         row->chi_error[c] /= unit;
     }

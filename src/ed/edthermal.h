@@ -34,13 +34,23 @@ void kl_thermal_destroy(kl_thermal **t);
    there was of it. */
 kl_status kl_thermal_add(kl_thermal *t, kl_ed *ed, int *stopped, kl_err *err) KL_MUST_CHECK;
 
+/* What has a susceptibility: each charge of the model, in its order, and of N_up and N_dn their sum N and
+   half of their difference, Sz. */
+enum { KL_MAX_CHI = KL_MAX_CHARGE + 2 };
+typedef struct kl_thermal_charge {
+    const char *name;
+    double factor[KL_MAX_CHARGE]; /* of each charge in the user's units; 0 of Z_n charges */
+} kl_thermal_charge;
+/* How many there are. */
+int kl_thermal_charges(const kl_model *m, kl_thermal_charge out[KL_MAX_CHI]);
+
 /* Error bars: jackknife over samples; 0 where every sector was small, NaN where one sample cannot tell. */
 typedef struct kl_thermal_row {
     double temperature;
     double energy, heat, entropy; /* <H>, (<H^2> - <H>^2) / T^2, ln Z + <H> / T */
     double energy_error, heat_error, entropy_error;
-    /* (<Q^2> - <Q>^2) / T in the user's units; Z_n charges: 0 */
-    double chi[KL_MAX_CHARGE], chi_error[KL_MAX_CHARGE];
+    /* (<Q^2> - <Q>^2) / T of kl_thermal_charges; Z_n charges: 0 */
+    double chi[KL_MAX_CHI], chi_error[KL_MAX_CHI];
 } kl_thermal_row;
 /* Of the sectors added so far; temperature > 0 in the units of the energy. */
 kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row,

@@ -136,6 +136,18 @@ out:
     return st;
 }
 
+/* 1: the sum runs over all values of what it is made of. */
+static int is_scanned(const kl_model *m, const kl_thermal_charge *of, const int scan[KL_MAX_CHARGE])
+{
+    int some = 0;
+    for (int c = 0; c < m->ncharge; c++) {
+        if (of->factor[c] == 0.0) continue;
+        if (!scan[c]) return 0;
+        some = 1;
+    }
+    return some;
+}
+
 kl_status kl_edresult_add_thermal(kl_result *r, const kl_model *m, const int scan[KL_MAX_CHARGE], int nsample,
                                   const kl_thermal_facts *facts, int n, const kl_thermal_row *row,
                                   kl_err *err)
@@ -164,10 +176,12 @@ kl_status kl_edresult_add_thermal(kl_result *r, const kl_model *m, const int sca
     KL_TRY(kl_result_add(r, "thermal/heat", "heat capacity and its error", 2, shape, v, err));
     for (int i = 0; i < n; i++) v[2 * i] = row[i].entropy, v[2 * i + 1] = row[i].entropy_error;
     KL_TRY(kl_result_add(r, "thermal/entropy", "entropy and its error", 2, shape, v, err));
-    for (int c = 0; c < m->ncharge; c++) {
-        if (!scan[c] || m->charge[c].modulus > 0) continue;
+    kl_thermal_charge charge[KL_MAX_CHI];
+    const int nchi = kl_thermal_charges(m, charge);
+    for (int c = 0; c < nchi; c++) {
+        if (!is_scanned(m, &charge[c], scan)) continue;
         for (int i = 0; i < n; i++) v[2 * i] = row[i].chi[c], v[2 * i + 1] = row[i].chi_error[c];
-        snprintf(name, sizeof(name), "thermal/chi_%.60s", m->charge[c].name);
+        snprintf(name, sizeof(name), "thermal/chi_%.60s", charge[c].name);
         KL_TRY(kl_result_add(r, name, "(<Q^2> - <Q>^2) / T of the charge, and its error", 2, shape, v, err));
     }
     double lowest = facts->lowest;

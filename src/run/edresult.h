@@ -39,7 +39,7 @@ kl_status kl_edresult_states(const kl_result *r, kl_ed_result *found, kl_err *er
 /* A curve under the name of its operator; several states of a multiplet are averaged by the caller. */
 kl_status kl_edresult_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s,
                                    kl_err *err) KL_MUST_CHECK;
-/* Rows by temperature; chi of the charges that are in scan[]. */
+/* Rows by temperature; chi of what is made of charges in scan[] alone (kl_thermal_charges). */
 kl_status kl_edresult_add_thermal(kl_result *r, const kl_model *m, const int scan[KL_MAX_CHARGE], int nsample,
                                   const kl_thermal_facts *facts, int n, const kl_thermal_row *row,
                                   kl_err *err) KL_MUST_CHECK;

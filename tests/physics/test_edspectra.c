@@ -394,6 +394,13 @@ static void test_spectral_edges(void **state)
 
 /* ---------------------------------------------------------------- thermodynamics */
 
+/* Of electrons N_up and N_dn come first here, and their sum and half difference after them. */
+static double thermal_charge(const kl_model *m, int c, kl_qn q)
+{
+    const double first = (double)q.v[0] * m->charge[0].unit_num / m->charge[0].unit_den;
+    return c == 0 ? first : c == 1 ? q.v[1] : c == 2 ? q.v[0] + q.v[1] : 0.5 * (q.v[0] - q.v[1]);
+}
+
 static void thermal_case(const char *model, const char *variant, const char *lattice, const char *sets)
 {
     kl_err err = {""};
@@ -425,21 +432,24 @@ static void thermal_case(const char *model, const char *variant, const char *lat
         }
     }
     expect_eq(n, o->dim);
+    kl_thermal_charge charge[KL_MAX_CHI];
+    const int nchi = kl_thermal_charges(j.model, charge);
+    expect_eq(nchi, strcmp(j.model->charge[0].name, "N_up") == 0 ? 4 : 1);
     for (double t = 0.05; t < 20; t *= 2.5) {
-        double low = INFINITY, z = 0, u = 0, u2 = 0, m = 0, m2 = 0;
+        double low = INFINITY, z = 0, u = 0, u2 = 0, m[KL_MAX_CHI] = {0}, m2[KL_MAX_CHI] = {0};
         for (int64_t i = 0; i < n; i++) low = fmin(low, e[i]);
         for (int64_t i = 0; i < n; i++) {
-            const double w = exp(-(e[i] - low) / t),
-                         charge =
-                             (double)of[i].v[0] * j.model->charge[0].unit_num / j.model->charge[0].unit_den;
+            const double w = exp(-(e[i] - low) / t);
             z += w;
             u += w * (e[i] - low);
             u2 += w * (e[i] - low) * (e[i] - low);
-            m += w * charge;
-            m2 += w * charge * charge;
+            for (int c = 0; c < nchi; c++) {
+                const double value = thermal_charge(j.model, c, of[i]);
+                m[c] += w * value;
+                m2[c] += w * value * value;
+            }
         }
-        const double heat = (u2 / z - u / z * (u / z)) / t / t, entropy = log(z) + u / z / t,
-                     chi = (m2 / z - m / z * (m / z)) / t;
+        const double heat = (u2 / z - u / z * (u / z)) / t / t, entropy = log(z) + u / z / t;
         kl_thermal_row r;
         for (int way = 0; way < 2; way++) {
             kl_test_case("%s, T=%g, %s", j.name, t, way ? "typical states" : "all energies");
@@ -448,7 +458,8 @@ static void thermal_case(const char *model, const char *variant, const char *lat
             expect_near(r.energy, low + u / z, 1e-9 + more * r.energy_error);
             expect_near(r.heat, heat, 1e-8 + more * r.heat_error);
             expect_near(r.entropy, entropy, 1e-9 + more * r.entropy_error);
-            expect_near(r.chi[0], chi, 1e-9 + more * r.chi_error[0]);
+            for (int c = 0; c < nchi; c++)
+                expect_near(r.chi[c], (m2[c] / z - m[c] / z * (m[c] / z)) / t, 1e-9 + more * r.chi_error[c]);
             /* An error bar that is no bar would pass the above. */
             expect_true(way ? r.energy_error < 0.05 * fabs(low) && r.entropy_error < 0.3
                             : r.energy_error == 0.0);
