@@ -330,6 +330,13 @@ int64_t kl_mem_ours_of(double allowed)
     return (int64_t)allowed > others + LEAST ? (int64_t)allowed - others : LEAST;
 }
 
+int64_t kl_mem_half_of(double allowed)
+{
+    const double program = 2e7, least = 1e6;
+    if (!(allowed > 0)) return 0;
+    return (int64_t)(allowed > program + least ? (allowed - program) / 2 : least / 2);
+}
+
 double kl_mem_machine_bytes(void) { return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE); }
 
 void kl_mem_count(kl_mem_kind kind, int64_t change) { count_host(kind, change); }

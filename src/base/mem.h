@@ -60,6 +60,8 @@ double kl_mem_machine_bytes(void); /* memory of this machine */
 int64_t kl_mem_process_peak_bytes(void);
 /* Of so many bytes for the whole process what is left for our own blocks, 1 MB at least; 0 for 0. */
 int64_t kl_mem_ours_of(double allowed);
+/* Half of what is left where the program takes 20 MB: the same at any time. */
+int64_t kl_mem_half_of(double allowed);
 const char *kl_mem_text(double bytes, char buf[32]); /* "1.25 GB"; returns buf */
 
 /* Memory of the host that comes from elsewhere, a device's pinned memory: it counts as if it were ours. */

@@ -627,6 +627,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
                                .seed = o->seed,
                                .full = o->full,
                                .host_bytes = o->host_bytes,
+                               .lr_bytes = o->lr_bytes,
                                .scratch = o->scratch};
     KL_TRY(kl_engine_create(terms, ex, &eo, &r.e, err));
     set_whole(&r);

@@ -39,6 +39,7 @@ kl_status kl_engine_create(const kl_terms *terms, kl_exec *ex, const kl_engine_o
                      .seed = o->seed,
                      .full = o->full,
                      .host_bytes = o->host_bytes,
+                     .lr_bytes = o->lr_bytes,
                      .scratch = o->scratch,
                      .centre = -1};
     if (n < 2) {
@@ -189,13 +190,14 @@ static kl_status grow(kl_engine *e, kl_side side, int pos, const kl_bigop *grown
     const kl_bigop *from = grown == (side == KL_LEFT ? e->row_op : e->col_op) ? e->dense[side] : NULL;
     kl_bigop *made = NULL;
     int64_t doubles = 0;
-    int has = 0;
     kl_block_destroy(slot);
-    if (from == NULL && e->strategy == KL_STRATEGY_LR) {
+    if (e->strategy == KL_STRATEGY_LR) {
+        int fits;
         KL_TRY(kl_bigop_dense_doubles(grown, &doubles, err));
-        KL_TRY(kl_engine_host_has(e, doubles, &has, err));
+        KL_TRY(kl_engine_lr_grows(e, doubles, from != NULL, &fits, err));
+        if (!fits) from = NULL;
+        else if (from == NULL) KL_TRY(kl_bigop_dense(grown, &made, err));
     }
-    if (has) KL_TRY(kl_bigop_dense(grown, &made, err));
     if (from == NULL) from = made ? made : grown;
     KL_TRY(side == KL_LEFT ? kl_block_grow(e->ex, from, e->left[pos], e->left_data[pos], slot, err)
                            : kl_block_grow(e->ex, from, e->right[pos], e->right_data[pos], slot, err));
@@ -413,7 +415,7 @@ static kl_status operators_of_product(kl_engine *e, const kl_bigop *of[2], kl_er
         doubles += one;
     }
     int has;
-    KL_TRY(kl_engine_host_has(e, doubles, &has, err));
+    KL_TRY(kl_engine_lr_multiplies(e, doubles, &has, err));
     if (!has) has = 8 * doubles < kl_superblock_list_bytes(of[0], of[1], &e->layout);
     if (kl_ranks_any(e->ex, !has || !kl_engine_lr_fits(e->ex, doubles, e->layout.n, e->nstate))) {
         e->nlr_too_large++;

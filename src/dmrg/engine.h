@@ -51,6 +51,7 @@ typedef struct kl_engine {
     double flop;
     int full; /* as kl_trunc_opts.full, for bases that are made up */
     int64_t host_bytes; /* 0, or what to keep to of the host's memory where files help: engineroom.h */
+    int64_t lr_bytes; /* of them what operators multiplied out may take, whatever else is in memory */
     const char *scratch; /* borrowed: the folder of these, or NULL */
     int64_t bond_bytes, bond_begin; /* what the last bond took besides, and what there was before it */
     int64_t nlr_too_large; /* centres where l-1-1-r replaced LR, for want of memory */
@@ -71,7 +72,7 @@ typedef struct kl_engine_opts {
     int max_basis; /* vectors that the eigensolver may keep; 0: see kl_engine_basis */
     uint64_t seed;
     int full; /* as kl_trunc_opts.full */
-    int64_t host_bytes; /* as in kl_engine; scratch is borrowed */
+    int64_t host_bytes, lr_bytes; /* as in kl_engine; scratch is borrowed */
     const char *scratch;
     kl_reaches *reaches; /* of an engine that is there meanwhile, or NULL */
 } kl_engine_opts;

@@ -115,16 +115,34 @@ out:
     return st;
 }
 
-kl_status kl_engine_host_has(kl_engine *e, int64_t doubles, int *has, kl_err *err)
+/* lr_bytes decides, not what happens to be in memory: a run that was resumed has other amounts of that, and
+   shall have the same bits. */
+static int lr_is_limited(const kl_engine *e)
+{
+    return e->host_bytes > 0 && e->ex->space == KL_SPACE_HOST && kl_ranks_size(e->ex) == 1;
+}
+
+kl_status kl_engine_lr_multiplies(kl_engine *e, int64_t doubles, int *fits, kl_err *err)
 {
     kl_status st = KL_OK;
-    *has = 1;
-    if (e->host_bytes == 0 || e->ex->space != KL_SPACE_HOST || kl_ranks_size(e->ex) > 1) goto out;
+    *fits = 1;
+    if (!lr_is_limited(e)) goto out;
     const kl_eig_opts o = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
     const int64_t more =
         doubles * (int64_t)sizeof(double) + vector_bytes(e->layout.n, kl_davidson_columns(&o, e->layout.n));
-    if (e->centre >= 0) KL_TRY(kl_engine_keep_to_memory(e, more, err)); /* else any may be in use */
-    *has = kl_mem_live_total() + more <= e->host_bytes;
+    *fits = more <= e->lr_bytes;
+    if (*fits && e->centre >= 0) KL_TRY(kl_engine_keep_to_memory(e, more, err));
+out:
+    return st;
+}
+
+kl_status kl_engine_lr_grows(kl_engine *e, int64_t doubles, int there, int *fits, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int64_t more = doubles * (int64_t)sizeof(double);
+    *fits = !lr_is_limited(e) || more <= e->lr_bytes / 2;
+    /* where there is no centre, any block may be in use */
+    if (*fits && !there && e->centre >= 0) KL_TRY(kl_engine_keep_to_memory(e, more, err));
 out:
     return st;
 }

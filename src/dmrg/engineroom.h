@@ -22,9 +22,11 @@ void kl_engine_count_memory(kl_engine *e, const kl_bigop *const of[2], const kl_
 kl_status kl_engine_keep_to_memory(kl_engine *e, int64_t more, kl_err *err) KL_MUST_CHECK;
 /* The centre's blocks are there: room for as much as the bond before took. */
 kl_status kl_engine_begin_bond(kl_engine *e, kl_err *err) KL_MUST_CHECK;
-/* 1 where `doubles` numbers of this centre, and the vectors of its solve, are to be had within host_bytes
-   once far operators wait in files; 1 where nothing limits them. */
-kl_status kl_engine_host_has(kl_engine *e, int64_t doubles, int *has, kl_err *err) KL_MUST_CHECK;
+/* Whether operators multiplied out (LR), `doubles` numbers, are within lr_bytes: those of this centre with
+   the vectors of its solve, and those that one side grows from (there: 1 where they are made already). The
+   same for the same tensors and limit, whatever else is in memory. Far operators go to files for them. */
+kl_status kl_engine_lr_multiplies(kl_engine *e, int64_t doubles, int *fits, kl_err *err) KL_MUST_CHECK;
+kl_status kl_engine_lr_grows(kl_engine *e, int64_t doubles, int there, int *fits, kl_err *err) KL_MUST_CHECK;
 /* Room for the vectors of a solve. */
 kl_status kl_engine_begin_solve(kl_engine *e, const kl_eig_opts *o, kl_err *err) KL_MUST_CHECK;
 

@@ -296,6 +296,7 @@ kl_engine_opts kl_engine_options(const kl_engine *e)
                             .seed = e->seed,
                             .full = e->full,
                             .host_bytes = e->host_bytes,
+                            .lr_bytes = e->lr_bytes,
                             .scratch = e->scratch,
                             .reaches = e->reaches};
 }

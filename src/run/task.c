@@ -603,7 +603,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
     /* one site loses charges that a molecule needs: N2 of 250 states ends 11 millihartree higher */
     if (t->molecule != NULL && d->sites == KL_SITES_AUTO) d->sites = KL_SITES_TWO;
     d->records = o->save_records;
-    d->host_bytes = kl_mem_ours_of(o->host_memory);
+    d->host_bytes = kl_mem_ours_of(o->host_memory), d->lr_bytes = kl_mem_half_of(o->host_memory);
     d->scratch = o->scratch;
     if (o->nschedule > 0) {
         st = kl_alloc(&t->sweep, o->nschedule, KL_MEM_MISC, err);

@@ -1,13 +1,16 @@
 -- Runs of every kind that keep checkpoints, killed at random moments and gone on with: what they end with is,
 -- to the bit, what an undisturbed run ends with. A scan is given again, and goes on.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/kills.lua KRONLAT FCIDUMP KILLS [SEED]; prints TAP, exits 1 on a failure. Works in a
--- folder of its own below $TMPDIR or /tmp.
+-- Use: lua5.4 tests/cli/kills.lua KRONLAT FCIDUMP KILLS [SEED [WORD]]; WORD: only kinds that have it in their
+-- names. Prints TAP, exits 1 on a failure. Works in a folder of its own below $TMPDIR or /tmp.
 
 local here = arg[0]:match "^(.*/)" or "./"
 local kit = dofile(here .. "kit.lua")
 local slurp, json, ok, at, shell, run = kit.slurp, kit.json, kit.ok, kit.at, kit.shell, kit.run
 local molecule, wanted, seed = kit.quote(kit.absolute(arg[2])), tonumber(arg[3]), tonumber(arg[4] or "1")
+
+-- A file in the folder of that one.
+local function beside(name) return kit.quote((kit.absolute(arg[2]):gsub("[^/]*$", name))) end
 
 math.randomseed(seed)
 local difference = kit.difference
@@ -26,6 +29,15 @@ local kinds = {
     { name = "dmrg with an error bar by a trial", again = "dmrg --resume k.h5",
         command = "dmrg heisenberg --sites 14 --charge Sz=0 --m 16 --order 6,3,8,0,12,13,7,9,11,4,1,5,10,2" },
     { name = "dmrg in a unit of 1e-200", command = chain .. " -p J=1e-200", again = "dmrg --resume k.h5" },
+    { name = "dmrg of a molecule, two roots", again = "dmrg --resume k.h5",
+        command = "dmrg " .. molecule .. " --states 2 --m 24" },
+    { name = "dmrg of a molecule with S", command = "dmrg " .. molecule .. " --charge S=0",
+        again = "dmrg --resume k.h5" },
+    { name = "dmrg of a molecule by unrestricted orbitals", again = "dmrg --resume k.h5",
+        command = "dmrg " .. beside("oh-uhf-sto3g.fcidump") .. " --m 24" },
+    { name = "dmrg of a molecule by lr in little memory", again = "dmrg --resume k.h5",
+        command = "dmrg " .. beside("h2o-631g-fc.fcidump")
+            .. " --schedule 60:1e-4,120,120 --strategy lr --host-memory 24MB" },
     { name = "dmrg, a scan", command = "dmrg hubbard --sites 6 --charge N_up=scan --charge N_dn=3 -p U=4" },
     { name = "ed", command = "ed hubbard --lattice ladder:5x2 --charge N_up=5 --charge N_dn=5 --measure docc",
         again = "ed --resume k.h5" },
@@ -43,6 +55,9 @@ local kinds = {
     { name = "ci of four roots", command = "ci " .. molecule .. " --space full --residual 1e-10 --roots 4",
         again = "ci --resume k.h5" },
 }
+for k = arg[5] and #kinds or 0, 1, -1 do
+    if not kinds[k].name:find(arg[5], 1, true) then table.remove(kinds, k) end
+end
 local common = { energies = true, energy = true, energies_kept = true, error_estimate = true, states = true,
     energy_extrapolated = true, entropy = true, measurements = true, runs = true }
 

@@ -61,6 +61,9 @@ shell "$K dmrg heisenberg --sites 64 --charge Sz=0 -p Delta=0.8 --m 40 --threads
 for _, case in ipairs {
     { "runs", long, 3 }, { "runs that start from another result", long .. " --start start.h5", 2 },
     { "runs of two states", (long:gsub("64", "32")) .. " --states 2", 2 },
+    -- some bonds multiply operators out, others have not the room: by sizes, not by what is in memory
+    { "runs by lr with little memory", "dmrg hubbard --sites 12 -p U=8 --charge N_up=6 --charge N_dn=6 --schedule "
+        .. "60:1e-4,120,120 --strategy lr --host-memory 22MB --scratch . --checkpoint-every 0.01 --threads 1", 2 },
     { "runs with the total spin", "dmrg hubbard --sites 20 -p U=8 --charge N=20 --charge S=1 --accuracy 1e-9 "
         .. "--checkpoint-every 0.01 --threads 1", 2 },
 } do
