@@ -103,7 +103,8 @@ typedef struct kl_dmrg_opts {
     kl_truncation truncation;
     kl_sites sites;
     int64_t host_bytes; /* 0, or what to keep to of the host's memory: operators of far cuts wait in files */
-    int64_t lr_bytes; /* of it what operators multiplied out (LR) may take, the same for runs that are resumed */
+    int64_t
+        lr_bytes; /* of it what operators multiplied out (LR) may take, the same for runs that are resumed */
     const char *scratch; /* the folder of these files; NULL: see scratch.h */
     /* for plans: bytes of what is made before the run, its terms among it */
     int64_t held_bytes;
