@@ -62,6 +62,7 @@ typedef struct run {
     int probing; /* 1: these sweeps look for states that the run missed, and are not its own */
     /* of the current sweep: its clock, and what stood in its row before this process */
     double sweep_start, seconds_before, flop_before;
+    int look; /* centre: kl_onesite_look_at */
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double discarded, entropy; /* of the last truncation */
     double *entropies;
@@ -201,6 +202,10 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     /* a bond near an end may have no room for all guards */
     if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
+    /* the energy told of a schedule is one of two sites, whichever way its sweeps end */
+    if (g->sites == 1 && !whole && !r->probing && direction < 0 && r->res->nrow + 1 == r->o->nsweep &&
+        e->centre == r->look)
+        KL_TRY(kl_onesite_look(e, &so, r->constant, row->energy, &row->napply, err));
     do st = g->sites == 1 && !whole ? absorb(r, g, direction, row, err) : KL_OK;
     while (leaves_device(r, st, err));
     KL_TRY(st);
@@ -631,6 +636,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
                                .scratch = o->scratch};
     KL_TRY(kl_engine_create(terms, ex, &eo, &r.e, err));
     set_whole(&r);
+    KL_TRY(kl_onesite_look_at(terms, &r.look, err));
     g = kl_schedule_stage(&r.plan, res);
     r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
     KL_TRY(*state ? kl_engine_resume_take(r.e, state, err)

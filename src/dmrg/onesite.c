@@ -3,8 +3,11 @@
 #include "dmrg/onesite.h"
 #include "base/mem.h"
 #include "base/prof.h"
+#include "comm/ranks.h"
 #include "dmrg/engineroom.h"
 #include "dmrg/renorm.h"
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -267,6 +270,60 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
 out:
     clear(e, &one);
     return st;
+}
+
+kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int middle = t->nsite / 2 - 1;
+    int64_t *over = NULL; /* terms between sites c and c + 1, at first how many more than before c */
+    *centre = middle;
+    KL_TRY(kl_alloc(&over, t->nsite, KL_MEM_WORK, err));
+    for (int64_t i = 0; i < t->nterm; i++) {
+        const kl_op_at *const op = t->op + t->term[i].first;
+        over[op[0].pos]++;
+        over[op[t->term[i].nop - 1].pos]--;
+    }
+    for (int c = 1; c < t->nsite; c++) over[c] += over[c - 1];
+    for (int c = 0; c + 2 <= t->nsite; c++) {
+        const int64_t more = over[c] - over[*centre];
+        if (more > 0 || (more == 0 && abs(c - middle) < abs(*centre - middle))) *centre = c;
+    }
+out:
+    kl_free(&over);
+    return st;
+}
+
+kl_status kl_onesite_look(kl_engine *e, const kl_solve_opts *o, double constant, double *energy,
+                          int64_t *napply, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = e->ex;
+    const int64_t n = e->layout.n * e->nstate;
+    const int basis = e->max_basis;
+    const kl_ahead ahead = e->ahead;
+    kl_block *const block = e->warm_block;
+    kl_dptr psi = {0};
+    kl_eig_stats stats;
+    double found[KL_MAX_STATE], residual[KL_MAX_STATE];
+    KL_TRY(ex->vt.alloc(ex, n, &psi, err));
+    ex->vt.copy(ex, n, e->psi, psi);
+    memcpy(residual, e->residual, sizeof residual);
+    /* a solve forgets these */
+    e->ahead = (kl_ahead){0};
+    e->warm_block = NULL;
+    e->max_basis = e->nstate + 2;
+    st = kl_engine_solve(e, o, found, &stats, err);
+    e->max_basis = basis;
+    e->warm_block = block;
+    e->ahead = ahead;
+    for (int i = 0; st == KL_OK && i < e->nstate; i++) energy[i] = fmin(energy[i], found[i] + constant);
+    if (st == KL_OK) *napply += stats.napply;
+    ex->vt.copy(ex, n, psi, e->psi);
+    memcpy(e->residual, residual, sizeof residual);
+out:
+    ex->vt.release(ex, &psi);
+    return st == KL_ENOMEM && kl_ranks_size(ex) == 1 ? KL_OK : st;
 }
 
 kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_err *err)

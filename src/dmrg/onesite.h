@@ -28,6 +28,14 @@ int kl_onesite_more(int m, int64_t known);
    alone. */
 kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
                             kl_err *err) KL_MUST_CHECK;
+/* *centre: where two sites at a time are most below one: of those whose two sites most terms lead over, the
+   one nearest to the middle. */
+kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err) KL_MUST_CHECK;
+/* The lowest energies with both sites of a centre that has them, by a basis as short as can be, each with
+   constant added, where they are below energy[nstate], in its place; *napply: the products with H are added.
+   The wavefunctions stay as they are. Without memory for it nothing happens. */
+kl_status kl_onesite_look(kl_engine *e, const kl_solve_opts *o, double constant, double *energy,
+                          int64_t *napply, kl_err *err) KL_MUST_CHECK;
 /* Goes on with one site where a run was left, from a centre of two sites: psi[nstate][npsi], host, in the
    basis of the isometry that was opened last. */
 kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_err *err) KL_MUST_CHECK;

@@ -35,6 +35,31 @@ static void check_basis(const kl_engine *e)
     free(a);
 }
 
+/* Two sites at the centre are no higher than the vectors there, and leave them and what waits for them. */
+static void check_look(kl_engine *e, const kl_solve_opts *so, const core_full *full, double constant,
+                       const double *before)
+{
+    const int64_t dim = full->o->dim, n = dim * e->nstate;
+    const uintptr_t ahead = e->ahead.psi.addr;
+    double energy[KL_MAX_STATE];
+    int64_t napply = 7;
+    for (int s = 0; s < KL_MAX_STATE; s++) energy[s] = INFINITY;
+    expect_ok(kl_onesite_look(e, so, constant, energy, &napply, &err), err);
+    expect_true(napply > 7 && e->max_basis == 20 && e->ahead.psi.addr == ahead);
+    double *const after = core_engine_vectors(e, dim), *const h = malloc((size_t)dim * sizeof *h);
+    expect_true(memcmp(before, after, (size_t)n * sizeof *before) == 0);
+    oracle_apply(full->s, before, h);
+    const double above = energy[0] * core_dot(dim, before, before) - core_dot(dim, before, h);
+    if (e->nstate == 1) expect_true(above < 1e-11 * full->norm);
+    expect_true(isfinite(energy[e->nstate - 1]) && isinf(energy[e->nstate]));
+    const double lowest = energy[0] - 1;
+    energy[0] = lowest;
+    expect_ok(kl_onesite_look(e, so, constant, energy, &napply, &err), err);
+    expect_true(energy[0] == lowest);
+    free(after);
+    free(h);
+}
+
 /* Absorbing leaves the vectors as they are; the energies told are <H> of the vectors then. */
 static void check_steps(const step_case *t, kl_strategy strategy, uint64_t seed)
 {
@@ -66,6 +91,7 @@ static void check_steps(const step_case *t, kl_strategy strategy, uint64_t seed)
         kl_test_case("%s m=%d nstate=%d move %d to %+d from %d", j.name, t->m, t->nstate, move, direction,
                      e->centre);
         double *const before = core_engine_vectors(e, dim);
+        if (move % 3 == 0) check_look(e, &so, &full, j.terms->constant, before);
         expect_ok(kl_onesite_absorb(e, direction, t->m, seed + (uint64_t)move, &grown, &err), err);
         expect_true(isfinite(grown.residual) && grown.residual >= 0 && grown.added >= 0);
         double *const after = core_engine_vectors(e, dim);
@@ -334,6 +360,27 @@ static void test_no_memory(void **state)
     core_no_memory();
 }
 
+/* ---- where two sites are tried in the end ---- */
+
+static void test_look_at(void **state)
+{
+    static const struct {
+        const char *lattice;
+        int centre;
+    } list[] = {{"chain:10", 4}, {"ring:9", 3}, {"cylinder:4x3", 4}, {"cylinder:8x4", 14}, {"chain:2", 0}};
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        core_job j;
+        int centre = -1;
+        core_open(&j, core_model("heisenberg", "S=1/2"), list[k].lattice, NULL, NULL);
+        expect_ok(kl_onesite_look_at(j.terms, &centre, &err), err);
+        kl_test_case("%s", list[k].lattice);
+        expect_eq(centre, list[k].centre);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* ---- how many states are added ---- */
 
 static void test_more(void **state)
@@ -375,9 +422,10 @@ static void test_plan(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_more),  cmocka_unit_test(test_steps),        cmocka_unit_test(test_variance),
-        cmocka_unit_test(test_exact), cmocka_unit_test(test_wrong_starts), cmocka_unit_test(test_bars_hold),
-        cmocka_unit_test(test_plan),  cmocka_unit_test(test_to_the_bit),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_more),    cmocka_unit_test(test_steps),        cmocka_unit_test(test_variance),
+        cmocka_unit_test(test_exact),   cmocka_unit_test(test_wrong_starts), cmocka_unit_test(test_bars_hold),
+        cmocka_unit_test(test_plan),    cmocka_unit_test(test_to_the_bit),   cmocka_unit_test(test_no_memory),
+        cmocka_unit_test(test_look_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
