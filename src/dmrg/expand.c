@@ -1,5 +1,6 @@
 /* Bond expansion: see expand.h. Outline, for every wavefunction psi:
-     1. a few random columns Omega for each sector of the near side, and K_b = Omega^T (near operator b)
+     1. a few random columns Omega for each sector of the near side, the first of those that all sectors have,
+        and K_b = Omega^T (near operator b)
      2. G = Omega^T H psi = sum over b of K_b psi (far operator b)^T, without what the known basis holds
      3. singular values of G say which of its rows are worth a state; these, orthonormal to what is known
    SPDX-License-Identifier: Apache-2.0 */
@@ -33,7 +34,6 @@ typedef struct strip {
     int rows, few; /* of the sketch, of a wavefunction, and of a light one; 0: there is nothing to add */
     int dim, known; /* states of the enlarged block here; of the known basis */
     int sec; /* of the known basis, or -1 */
-    int64_t omega; /* [near dimension x rows] */
     int64_t g; /* [nstate rows x dim] */
     int count, taken, most; /* rows of all wavefunctions; states that are added, that could be */
     int64_t gram, first; /* [count x count] of `small`, [count] of `value` */
@@ -46,6 +46,7 @@ typedef struct sketch {
     const kl_basis *near, *far;
     int nstrip;
     strip *strip; /* [sectors of the near side] */
+    int ldomega; /* rows of Omega, those of the largest sector */
     int64_t nomega, ng, ne;
     kl_dptr omega, k, g, e;
     int64_t *kplace; /* [operators of the cut][adjoint 0, 1][near sectors]: of K, or -1 */
@@ -79,6 +80,7 @@ static kl_status lay_out(sketch *t, kl_err *err)
     const kl_layout *const lay = t->o->wave.layout;
     const kl_isometry *const known = t->o->known.iso;
     const int left = t->o->side == KL_LEFT;
+    int columns = 0;
     t->nstrip = t->near->nsec;
     KL_TRY(kl_alloc(&t->strip, t->nstrip, KL_MEM_WORK, err));
     for (int e = 0; e < t->nstrip; e++) {
@@ -94,11 +96,13 @@ static kl_status lay_out(sketch *t, kl_err *err)
         if (s->rows > room) s->rows = room;
         s->few = (s->rows + FEWER - 1) / FEWER;
         s->count = rows_before(t, s, t->o->nstate);
-        s->omega = t->nomega;
         s->g = t->ng;
-        t->nomega += (int64_t)t->near->dim[e] * s->rows;
+        if (t->near->dim[e] > t->ldomega) t->ldomega = t->near->dim[e];
+        if (s->rows > columns) columns = s->rows;
         t->ng += (int64_t)s->count * s->dim;
     }
+    t->ldomega += t->ldomega % 2; /* pairs of numbers are moved together */
+    t->nomega = (int64_t)t->ldomega * columns;
 out:
     return st;
 }
@@ -147,7 +151,7 @@ static kl_status near_records(const sketch *t, const strip *s, int b, int adjoin
 {
     kl_status st = KL_OK;
     const kl_bigop *const g = t->o->near;
-    const int n = t->near->nsec, from = source(g, b, adjoint, s->near), high = t->near->dim[s->near];
+    const int n = t->near->nsec, from = source(g, b, adjoint, s->near);
     const int64_t to = t->kplace[((int64_t)b * 2 + adjoint) * n + s->near],
                   at = (int64_t)b * n + (adjoint ? s->near : from);
     KL_TRY(kl_batch_open_group(q, to, (int64_t)s->rows * t->near->dim[from], err));
@@ -162,9 +166,9 @@ static kl_status near_records(const sketch *t, const strip *s, int b, int adjoin
                       .at_c = KL_AT_Y,
                       .m = s->rows,
                       .n = p.ncol,
-                      .lda = high,
+                      .lda = t->ldomega,
                       .ldc = s->rows,
-                      .a = s->omega + p.row,
+                      .a = p.row,
                       .c = to + (int64_t)p.col * s->rows,
                       .alpha = p.coef};
         if (p.off < 0) continue;
