@@ -8,7 +8,7 @@
 
 enum {
     PIECES = 8,   /* a power of two */
-    WORTH = 4096, /* elements from which threads are woken */
+    WORTH = 1024, /* elements from which threads are woken */
 };
 
 typedef struct sorting {

@@ -14,6 +14,12 @@ static KL_ON_DEVICE inline uint64_t kl_random_next(uint64_t *state)
     return z ^ (z >> 31);
 }
 
+/* As if n numbers had been taken. */
+static KL_ON_DEVICE inline void kl_random_skip(uint64_t *state, int64_t n)
+{
+    *state += (uint64_t)n * UINT64_C(0x9e3779b97f4a7c15);
+}
+
 /* Uniform in (-1, 1), never 0 exactly. */
 static KL_ON_DEVICE inline double kl_random_uniform(uint64_t *state)
 {

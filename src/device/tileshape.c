@@ -112,14 +112,16 @@ typedef struct costs {
     double *work; /* [SIZES][n] */
     kind *sorted; /* [SIZES][n * KINDS]: those that there are, the costliest first */
     int64_t nsorted[SIZES]; /* -1: not sorted yet */
+    int made[SIZES]; /* 1: of this size l and work are there */
 } costs;
 
-/* Of some of the alike. */
+/* Of all the alike, for one size. */
 typedef struct costing {
     const kl_tile_plan_opts *p;
     const kl_output *o;
     const int *try_m, *try_n;
     double extra; /* of each tile */
+    int t;
     costs *c;
 } costing;
 
@@ -130,23 +132,39 @@ static void cost_task(void *self, int64_t task, int thread)
     const costing *const x = self;
     const kl_tile_plan_opts *const p = x->p;
     costs *const c = x->c;
+    const int t = x->t;
     (void)thread;
-    for (int64_t g = task * TOGETHER; g < c->n && g < (task + 1) * TOGETHER; g++)
-        for (int t = 0; t < SIZES; t++) {
-            const kl_output *const one = &x->o[c->a[g].first];
-            load *const l = c->l + KINDS * (t * c->n + g);
-            /* one tile, as of the largest size */
-            if (t > 0 && one->m <= x->try_m[t] * p->unit_m && one->n <= x->try_n[t] * p->unit_n) {
-                memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
-                c->work[t * c->n + g] = c->work[g];
-            } else
-                c->work[t * c->n + g] = loads_of(p, one, x->try_m[t], x->try_n[t], one->steps, x->extra, l);
-        }
+    for (int64_t g = task * TOGETHER; g < c->n && g < (task + 1) * TOGETHER; g++) {
+        const kl_output *const one = &x->o[c->a[g].first];
+        load *const l = c->l + KINDS * (t * c->n + g);
+        /* one tile, as of the largest size */
+        if (t > 0 && one->m <= x->try_m[t] * p->unit_m && one->n <= x->try_n[t] * p->unit_n) {
+            memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
+            c->work[t * c->n + g] = c->work[g];
+        } else c->work[t * c->n + g] = loads_of(p, one, x->try_m[t], x->try_n[t], one->steps, x->extra, l);
+    }
 }
 
-static kl_status make_costs(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *p,
-                            kl_output *o, int64_t n, const int *try_m, const int *try_n, costs *c,
-                            kl_err *err)
+/* What size t costs, once; most lists have so many tiles that the largest size is all that is asked for. */
+static void make_costs(costing *x, int t)
+{
+    costs *const c = x->c;
+    if (c->made[t]) return;
+    x->t = t;
+    kl_par_for(c->hands, (c->n + TOGETHER - 1) / TOGETHER, cost_task, x);
+    c->made[t] = 1;
+}
+
+static void clear_costs(costs *c)
+{
+    kl_free(&c->l);
+    kl_free(&c->work);
+    kl_free(&c->sorted);
+}
+
+/* Which are alike, and room for their costs. */
+static kl_status find_alike(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *p,
+                            kl_output *o, int64_t n, costs *c, kl_err *err)
 {
     kl_status st = KL_OK;
     c->n = 0;
@@ -158,12 +176,11 @@ static kl_status make_costs(const kl_tile_plan_maker *s, const kl_batch *b, cons
             c->a[c->n - 1].n++;
         else c->a[c->n++] = (alike){i, 1};
     }
+    clear_costs(c); /* so that nothing is copied */
     KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
     KL_TRY(kl_realloc(&c->work, SIZES * c->n, KL_MEM_RECORD, err));
     KL_TRY(kl_realloc(&c->sorted, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
-    for (int t = 0; t < SIZES; t++) c->nsorted[t] = -1;
-    costing x = {p, o, try_m, try_n, listing(b), c};
-    kl_par_for(c->hands, (c->n + TOGETHER - 1) / TOGETHER, cost_task, &x);
+    for (int t = 0; t < SIZES; t++) c->nsorted[t] = -1, c->made[t] = 0;
 out:
     return st;
 }
@@ -307,11 +324,14 @@ static void price_task(void *self, int64_t task, int thread)
     }
 }
 
+static void set_size(kl_output *o, const int *most) { o->most_m = most[0], o->most_n = most[1]; }
+
 kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *first,
                                kl_output *o, int64_t n, int lone, kl_tile_shape *cut, kl_err *err)
 {
     enum {
-        MANY = 32 /* tiles of a block: then the end is all the same */,
+        MANY = 32 /* tiles of a block: then the end is all the same, */,
+        MANY_ONCE = 8 /* or shorter than what a list that is used once is planned for */,
         SHARES = 3,
         TRIES = 6,
         BRIEF = 560
@@ -341,19 +361,22 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
         const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
                   try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n,
                                   half_n,  (large_n + 2) / 3};
-        KL_TRY(make_costs(s, b, p, o, n, try_m, try_n, &c, err));
+        costing x = {p, o, try_m, try_n, listing(b), 0, &c};
+        KL_TRY(find_alike(s, b, p, o, n, &c, err));
+        kl_free(&l);
         KL_TRY(kl_realloc(&l, 2 * (2 * KINDS * c.n + 1), KL_MEM_RECORD, err));
         /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the
            device takes */
         int brief = b->once;
         for (int t = 0; t < SIZES; t++) {
+            make_costs(&x, t);
             const int64_t nl = gather(&c, t, t, n, l);
             const double work = sum_of(l, nl);
             int64_t ntile = 0;
             double dearest = 0;
             for (int64_t i = 0; i < nl; i++)
                 ntile += l[i].n, dearest = l[i].cost > dearest ? l[i].cost : dearest;
-            const int many = ntile > (int64_t)MANY * p->nblock;
+            const int many = ntile > (int64_t)(b->once ? MANY_ONCE : MANY) * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if ((work + rest) / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
             int64_t small_from[SHARES];
@@ -363,6 +386,7 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
             for (int u = t; u < (many || brief ? t + 1 : SIZES); u++)
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
+                    make_costs(&x, u);
                     double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
                     if (!many && !brief) {
                         if (u > t) at = small_from[q];
@@ -393,16 +417,11 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
             if (many) break;
         }
     }
-    for (int64_t i = 0; i < n; i++) {
-        const int *const most = i < from ? large : small;
-        o[i].most_m = most[0], o[i].most_n = most[1];
-    }
+    for (int64_t i = 0; i < n; i++) set_size(&o[i], i < from ? large : small);
 out:
     kl_free(&price.alone);
     kl_free(&c.a);
-    kl_free(&c.l);
-    kl_free(&c.work);
-    kl_free(&c.sorted);
+    clear_costs(&c);
     kl_free(&l);
     return st;
 }

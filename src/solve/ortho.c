@@ -5,6 +5,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/ortho.h"
 #include "base/mem.h"
+#include "base/par.h"
 #include "base/prof.h"
 #include "base/random.h"
 
@@ -13,7 +14,8 @@
 enum {
     MAX_PASS = 5,
     MAX_TRY = 8,
-    UPLOAD = 1 << 16,
+    UPLOAD = 1 << 20,
+    TOGETHER = 1 << 15, /* random numbers a thread makes at a time */
 };
 
 /* what is left of a dependent vector is smaller, but for noise that may stay */
@@ -120,6 +122,22 @@ kl_status kl_ortho_last(kl_ortho *o, int k, double *left, double *coef, kl_err *
     return st;
 }
 
+typedef struct filling {
+    uint64_t random;
+    double size, *part;
+    int64_t count;
+} filling;
+
+static void fill_task(void *self, int64_t task, int thread)
+{
+    const filling *const f = self;
+    const int64_t from = task * TOGETHER, to = from + TOGETHER < f->count ? from + TOGETHER : f->count;
+    uint64_t random = f->random;
+    (void)thread;
+    kl_random_skip(&random, from);
+    for (int64_t i = from; i < to; i++) f->part[i] = f->size * kl_random_uniform(&random);
+}
+
 kl_status kl_ortho_random(kl_ortho *o, int k, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -137,7 +155,9 @@ kl_status kl_ortho_random(kl_ortho *o, int k, kl_err *err)
     KL_TRY(kl_realloc(&part, most, KL_MEM_WORK, err));
     for (int64_t from = 0; from < o->c.n; from += most) {
         const int64_t count = o->c.n - from < most ? o->c.n - from : most;
-        for (int64_t i = 0; i < count; i++) part[i] = size * kl_random_uniform(&o->random);
+        filling f = {o->random, size, part, count};
+        kl_par_for(count > TOGETHER ? o->c.ex->nthread : 1, (count + TOGETHER - 1) / TOGETHER, fill_task, &f);
+        kl_random_skip(&o->random, count);
         KL_TRY(o->c.ex->vt.upload(o->c.ex, kl_dptr_at(kl_ortho_at(o, k), from), part, count, err));
     }
 out:

@@ -198,7 +198,7 @@ static int by_key(const void *pa, const void *pb)
 static void test_sort(void **state)
 {
     (void)state;
-    static const int64_t length[] = {0, 1, 2, 9, 4095, 4096, 4097, 30011};
+    static const int64_t length[] = {0, 1, 2, 9, 1023, 1024, 1025, 4095, 4096, 4097, 30011};
     for (size_t l = 0; l < sizeof length / sizeof *length; l++)
         for (int nthread = 1; nthread <= 5; nthread += 2) {
             const int64_t n = length[l];
