@@ -118,6 +118,22 @@ static kl_status run(kl_cuda *self, job *j, int nworker, kl_err *err)
                              failed, j->n[j->order[0]]);
 }
 
+/* 1: everything from the first matrix to the last one is finite, which one sum tells; 0: one of them may not
+   be, or what lies between them. */
+static int all_finite(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a)
+{
+    int64_t from = INT64_MAX, to = 0;
+    double square = 0;
+    for (int i = 0; i < nmat; i++) {
+        const int64_t end = off[i] + (int64_t)n[i] * n[i];
+        if (off[i] < from) from = off[i];
+        if (end > to) to = end;
+    }
+    const kl_dptr all = kl_dptr_at(a, from);
+    kl_cuda_dots(ex, to - from, 1, all, 0, all, &square);
+    return isfinite(square);
+}
+
 kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
                         kl_err *err)
 {
@@ -145,7 +161,8 @@ kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off,
         total += n[i];
     }
     j.order = order, j.place = place;
-    for (int i = 0; i < nmat; i++) { /* no iteration ends on what is not a number */
+    const int finite = all_finite(ex, nmat, n, off, a);
+    for (int i = 0; i < nmat && !finite; i++) { /* no iteration ends on what is not a number */
         double square;
         kl_cuda_dots(ex, (int64_t)n[i] * n[i], 1, kl_dptr_at(a, off[i]), 0, kl_dptr_at(a, off[i]), &square);
         if (!isfinite(square)) {
