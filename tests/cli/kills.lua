@@ -1,13 +1,15 @@
 -- Runs of every kind that keep checkpoints, killed at random moments and gone on with: what they end with is,
--- to the bit, what an undisturbed run ends with. A scan is given again, and goes on.
+-- to the bit, what an undisturbed run ends with. A scan is given again, and goes on; of a sweep of parameters
+-- the last file does. Of ranks one is killed.
 -- SPDX-License-Identifier: Apache-2.0
--- Use: lua5.4 tests/cli/kills.lua KRONLAT FCIDUMP KILLS [SEED [WORD]]; WORD: only kinds that have it in their
--- names. Prints TAP, exits 1 on a failure. Works in a folder of its own below $TMPDIR or /tmp.
+-- Use: lua5.4 tests/cli/kills.lua KRONLAT FCIDUMP KILLS [SEED [WORD [MPIRUN]]]; WORD: only kinds that have it
+-- in their names. Prints TAP, exits 1 on a failure. Works in a folder of its own below $TMPDIR or /tmp.
 
 local here = arg[0]:match "^(.*/)" or "./"
 local kit = dofile(here .. "kit.lua")
 local slurp, json, ok, at, shell, run = kit.slurp, kit.json, kit.ok, kit.at, kit.shell, kit.run
 local molecule, wanted, seed = kit.quote(kit.absolute(arg[2])), tonumber(arg[3]), tonumber(arg[4] or "1")
+local mpirun = arg[6] and kit.quote(arg[6])
 
 -- A file in the folder of that one.
 local function beside(name) return kit.quote((kit.absolute(arg[2]):gsub("[^/]*$", name))) end
@@ -38,6 +40,12 @@ local kinds = {
     { name = "dmrg of a molecule by lr in little memory", again = "dmrg --resume k.h5",
         command = "dmrg " .. beside("h2o-631g-fc.fcidump")
             .. " --schedule 60:1e-4,120,120 --strategy lr --host-memory 24MB" },
+    { name = "dmrg with the total spin", again = "dmrg --resume k.h5",
+        command = "dmrg hubbard --sites 12 -p U=8 --charge N=12 --charge S=0 --measure docc" },
+    { name = "dmrg, a parameter swept", again = "dmrg --resume $(ls k.h=*.h5 | tail -n 1)",
+        command = "dmrg ising --sites 24 --charge parity=0 --sweep-parameter h=0.5,1.1,1.5" },
+    { name = "dmrg, sizes and sectors", output = "'k{sites}.{Sz}.h5'",
+        command = "dmrg heisenberg --sweep-parameter sites=10,16 --charge Sz=0:1" },
     { name = "dmrg, a scan", command = "dmrg hubbard --sites 6 --charge N_up=scan --charge N_dn=3 -p U=4" },
     { name = "ed", command = "ed hubbard --lattice ladder:5x2 --charge N_up=5 --charge N_dn=5 --measure docc",
         again = "ed --resume k.h5" },
@@ -45,13 +53,19 @@ local kinds = {
         again = "ed --resume k.h5" },
     { name = "ed of three states by Davidson's method", again = "ed --resume k.h5",
         command = "ed heisenberg --sites 18 --charge Sz=0 --states 3 --solver davidson" },
+    { name = "ed, a parameter swept", output = "'k{Delta}.h5'",
+        command = "ed heisenberg --sites 16 --charge Sz=0 --sweep-parameter Delta=0.5,1.1,1.5" },
     { name = "ed, spectral functions", again = "ed --resume k.h5",
-        command = "ed hubbard --lattice ladder:5x2 -p U=4 --charge N_up=4 --charge N_dn=4 --spectral cdag_up@3 "
-            .. "--steps 100" },
+        command = "ed hubbard --lattice ladder:5x2 -p U=4 --charge N_up=4 --charge N_dn=4 "
+            .. "--spectral cdag_up@3 --steps 100" },
     { name = "ed, thermodynamics", again = "ed --resume k.h5",
-        command = "ed heisenberg --lattice ring --sites 16 --charge scan --temperatures 0.2:1:0.2 --samples 8" },
+        command = "ed heisenberg --lattice ring --sites 16 --charge scan --temperatures 0.2:1:0.2 "
+            .. "--samples 8" },
     { name = "ci", command = "ci " .. molecule .. " --space full --residual 1e-9",
         again = "ci --resume k.h5" },
+    { name = "dmrg by two ranks", command = chain, again = "dmrg --resume k.h5", ranks = true },
+    { name = "ed by two ranks", again = "ed --resume k.h5", ranks = true,
+        command = "ed hubbard --lattice ladder:5x2 --charge N_up=5 --charge N_dn=4" },
     { name = "ci of four roots", command = "ci " .. molecule .. " --space full --residual 1e-10 --roots 4",
         again = "ci --resume k.h5" },
 }
@@ -69,11 +83,21 @@ local function essence(doc)
     return out
 end
 
-local kills, attempts, good = 0, 0, {}
-for k, kind in ipairs(kinds) do
+-- Each rank tells its process.
+local launch = mpirun and "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+    .. "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none " .. mpirun
+    .. " -n 2 sh -c "
+    .. [['echo $$ >rank.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}; exec $K %s']]
+if mpirun and shell(launch:format "models") ~= 0 then mpirun = nil end
+local function words(kind, line) return kind.ranks and launch:format(line) or "$K " .. line end
+for k = #kinds, 1, -1 do if kinds[k].ranks and not mpirun then table.remove(kinds, k) end end
+
+local kills, attempts = 0, 0
+for _, kind in ipairs(kinds) do
     kind.command = kind.command .. " --threads 1" .. (kind.again and " --checkpoint-every 0.01" or "")
     local began = io.popen("date +%s.%N"):read "n"
-    local status, out, err = run(kind.command .. " --json -o x.h5")
+    local output = (kind.output or "x.h5"):gsub("k", "x")
+    local status, out, err = shell(words(kind, kind.command .. " --json -o " .. output))
     kind.seconds = io.popen("date +%s.%N"):read "n" - began
     kind.whole = status == 0 and json(out) and essence(json(out))
     kind.good = ok(kind.whole, kind.name .. ": undisturbed", err)
@@ -81,20 +105,24 @@ for k, kind in ipairs(kinds) do
 end
 while kills < wanted and attempts < 5 * wanted do
     local kind = kinds[attempts % #kinds + 1]
-    local command = kind.command .. " -o k.h5"
+    local command = kind.command .. " -o " .. (kind.output or "k.h5")
     attempts = attempts + 1
-    shell "rm -f k.h5*"
+    shell "rm -f k*.h5*"
     for _ = 1, kind.good and math.random(3) or 0 do
-        local line = "$K %s >/dev/null 2>&1 & p=$!; sleep %.3f; kill -9 $p 2>/dev/null && echo killed; wait $p"
-        local _, said = shell(line:format(command, math.random() * kind.seconds))
+        local line = "rm -f rank.*; %s >/dev/null 2>&1 & p=$!; sleep %.3f; kill -9 %s 2>/dev/null "
+            .. "&& echo killed; wait $p"
+        local _, said = shell(line:format(words(kind, command), math.random() * kind.seconds,
+            kind.ranks and "$(cat rank.1)" or "$p"))
         if said:find "killed" then
             kills, kind.kills = kills + 1, kind.kills + 1
-            if kind.again and slurp(at "k.h5") then command, kind.resumed = kind.again, kind.resumed + 1 end
+            if (kind.again or kind.output) and shell "ls k*.h5" == 0 then
+                command, kind.resumed = kind.again or command, kind.resumed + 1
+            end
         end
     end
     if kind.good then
-        local status, out, err = run(command .. " --json")
-        if err:find "has finished" then status, out, err = run "show k.h5 --json" end
+        local _, out, err = shell(words(kind, command .. " --json"))
+        if err:find "has finished" then _, out, err = run "show k.h5 --json" end
         local doc = json(out)
         local wrong = not doc and err or difference(essence(doc), kind.whole, kind.name)
         if wrong then
