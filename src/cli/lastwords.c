@@ -16,7 +16,7 @@
 #include "io/h5.h"
 #include "base/atomicfile.h"
 
-static int status_of_end, to = STDERR_FILENO;
+static int status_of_end = EXIT_FAILURE, to = STDERR_FILENO;
 static const int deadly[] = {SIGSEGV, SIGABRT}; /* SIGABRT: free() finds what HDF5 has freed twice */
 enum { NDEADLY = sizeof deadly / sizeof deadly[0] };
 static struct sigaction former[NDEADLY]; /* a sanitizer's report, or none */
@@ -66,4 +66,28 @@ void kl_lastwords_end(const char *line)
         (void)!write(to, text, strlen(text));
     }
     _exit(status_of_end);
+}
+
+/* Where HDF5 gets no memory for a block it gives back what it keeps for later, the description of the list of
+   the block as well, tries again and counts the block in that description: the heap is spoiled (1.10.8). It
+   finds this function of the program before its own, gives nothing back, tries again and says what it lacks.
+   Weak: a library that is linked into the program keeps its own; so does that of BLIS below. */
+int H5FL_garbage_coll(void);
+
+__attribute__((weak, visibility("default"))) int H5FL_garbage_coll(void) { return 0; }
+
+/* BLIS has no way to tell its caller that it got no memory: it prints its own lines and aborts. This one it
+   finds first. */
+void bli_check_error_code_helper(int code, const char *file, unsigned long line);
+
+__attribute__((weak, visibility("default"))) void bli_check_error_code_helper(int code, const char *file,
+                                                                              unsigned long line)
+{
+    enum { BLIS_SUCCESS = -1 };
+    char text[600];
+    if (code == BLIS_SUCCESS) return;
+    snprintf(text, sizeof text,
+             "%s (its error %d, %.200s, line %lu), and has no way to go on; files are as they were",
+             strstr(file, "malloc") != NULL ? "no memory for BLIS" : "BLIS refuses", code, file, line);
+    kl_lastwords_end(text);
 }

@@ -1,11 +1,11 @@
-/* One line where HDF5 ends the program instead of telling its caller.
+/* One line where HDF5 or BLIS ends the program instead of telling its caller.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_LASTWORDS_H
 #define KL_LASTWORDS_H
 
 /* From here on a crash or exit inside HDF5 becomes a line on stderr and the status given. HDF5 (1.10.8, and
    later ones) calls exit(-1) where it has no memory to register an object, and calls itself without end where
-   it has none to describe an error; neither can be caught in the call. */
+   it has none to describe an error; neither can be caught in the call. BLIS aborts where it has no memory. */
 void kl_lastwords_prepare(int status);
 
 /* Ends the program there and then, in any thread, after `line' where there is one. */
