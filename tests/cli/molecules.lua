@@ -150,6 +150,15 @@ ok(near(much.energy, little.energy, 1e-9), "--host-memory changes no energy", mu
 ok(little.memory_peak_bytes.vectors < 0.6 * much.memory_peak_bytes.vectors, "and takes less",
    much.memory_peak_bytes.vectors, little.memory_peak_bytes.vectors)
 
+-- the first blocks hold many determinants and little that is random: seeds soon agree (from 64 determinants
+-- they were 4e-4 apart)
+local first = {}
+for seed = 1, 2 do
+    first[seed] = kit.energy("dmrg h2o-631g-fc.fcidump --m 60 --max-sweeps 1 -o none --seed " .. seed .. T)
+end
+ok(near(first[1], first[2], 3e-5) and near(first[1], -76.11928, 3e-5),
+   "two seeds are at one energy after one sweep", first[1], first[2])
+
 -- H10: all multiplets kept, the energy that other programs tell
 ok(near(kit.energy("dmrg h10-chain-sto6g.fcidump --charge S=0 --accuracy 1e-10 -o none" .. T), -5.424385376333,
         1e-10), "H10 at full m")
