@@ -256,9 +256,7 @@ function algebra.describe(v)
     if mt == Flavour then return "the flavour " .. v.name end
     if v == hc then return "hc" end
     if type(v) == "string" then return string.format("the text \"%s\"", string.sub(v, 1, 60)) end
-    if type(v) == "number" then
-        return "the number " .. (util.is_finite(v) and util.number(v) or tostring(v))
-    end
+    if type(v) == "number" then return (util.is_finite(v) and "the number " or "") .. util.described(v) end
     return "a " .. (type(v) == "table" and mt and mt.__name or type(v))
 end
 

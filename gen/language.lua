@@ -183,7 +183,7 @@ local function add_structure(w, model)
             local value = t[name]
             check_name(model, name, "a structural parameter")
             if type(value) ~= "number" or not util.is_finite(value) then
-                refuse("the structural parameter %s needs a number as default", name)
+                refuse("the structural parameter %s needs a number as default, got %s", name, util.described(value))
             end
             local text = model.set[name]
             if text then

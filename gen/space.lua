@@ -36,8 +36,7 @@ end
 
 local function check_spin(S, what)
     if type(S) ~= "number" or not util.is_integer(2 * S) or S < 0.5 then
-        refuse("%s must be 1/2, 1, 3/2, ..., got %s", what,
-            type(S) == "number" and util.is_finite(S) and util.number(S) or tostring(S))
+        refuse("%s must be 1/2, 1, 3/2, ..., got %s", what, util.described(S))
     end
     if 2 * S + 1 > MAX_DIM then
         refuse("%s gives %s states; at most %d are possible on one site", what, util.number(2 * S + 1),
@@ -190,7 +189,7 @@ end
 -- the weight there of every operator called top or top_PART, for it says what the cut-off costs.
 function space.boson(n_max)
     if not util.is_integer(n_max) or n_max < 1 then
-        refuse("boson(n_max) needs a whole number of at least 1, got %s", tostring(n_max))
+        refuse("boson(n_max) needs a whole number of at least 1, got %s", util.described(n_max))
     end
     local states, n, p = {}, {}, {}
     if n_max >= MAX_DIM then

@@ -174,6 +174,17 @@ function util.is_integer(v)
     return type(v) == "number" and util.is_finite(v) and v == math.floor(v) and math.abs(v) < 2 ^ 53
 end
 
+-- For messages: what stands where a number is wanted. No address of a table, whose digits differ from run to
+-- run, and no -nan, which 0/0 is on some processors.
+function util.described(v)
+    if type(v) == "string" then return string.format("the text \"%s\"", string.sub(v, 1, 60)) end
+    if type(v) == "boolean" or v == nil then return tostring(v) end
+    if type(v) ~= "number" then return "a " .. type(v) end
+    if v ~= v then return "not a number" end
+    if not util.is_finite(v) then return v > 0 and "infinity" or "-infinity" end
+    return util.number(v)
+end
+
 -- C string literal.
 function util.c_string(s)
     local body = string.gsub(s, '[%c"\\?]', function(ch)

@@ -43,6 +43,20 @@ static _Noreturn void leave(lua_State *L, job *j, kl_status st)
     __builtin_unreachable(); /* lua_error does not return, but is not declared so */
 }
 
+/* What stands there, for a message: no -nan, which 0/0 is on some processors, and no address. */
+static const char *seen_text(lua_State *L, int index)
+{
+    index = lua_absindex(L, index);
+    const int type = lua_type(L, index);
+    if (type == LUA_TNUMBER && !isfinite(lua_tonumber(L, index)))
+        return lua_pushstring(L, isnan(lua_tonumber(L, index)) ? "not a number"
+                                 : lua_tonumber(L, index) > 0  ? "infinity"
+                                                               : "-infinity");
+    if (type == LUA_TNUMBER || type == LUA_TSTRING || type == LUA_TBOOLEAN || type == LUA_TNIL)
+        return luaL_tolstring(L, index, NULL);
+    return lua_pushfstring(L, "a %s", lua_typename(L, type));
+}
+
 /* A number, text or boolean as a command line would spell it, on the stack's top; `what` opens the
    refusal. */
 static const char *scalar_text(lua_State *L, job *j, int index, const char *what)
@@ -54,6 +68,10 @@ static const char *scalar_text(lua_State *L, job *j, int index, const char *what
         else {
             char text[40];
             const double x = lua_tonumber(L, index);
+            if (!isfinite(x))
+                leave(L, j,
+                      kl_fail(j->err, KL_EINPUT, "%s: %s is %s; allowed: a finite number or a text", j->path,
+                              what, seen_text(L, index)));
             if (x == floor(x) && fabs(x) < 1e15) snprintf(text, sizeof(text), "%.0f", x);
             else snprintf(text, sizeof(text), "%.17g", x);
             lua_pushstring(L, text);
@@ -84,8 +102,7 @@ static lua_Integer list_length(lua_State *L, job *j, int list, const char *what)
     for (lua_pushnil(L); lua_next(L, list) != 0; lua_settop(L, top + 1)) {
         if (lua_isinteger(L, top + 1) && lua_tointeger(L, top + 1) >= 1 && lua_tointeger(L, top + 1) <= n)
             continue;
-        lua_pushvalue(L, top + 1);
-        const char *const seen = luaL_tolstring(L, -1, NULL);
+        const char *const seen = seen_text(L, top + 1);
         leave(
             L, j,
             kl_fail(
@@ -365,8 +382,7 @@ static double real_field(lua_State *L, job *j, int table, const char *what, lua_
         if (lua_type(L, -1) != LUA_TNUMBER || !isfinite(lua_tonumber(L, -1)))
             leave(L, j,
                   kl_fail(j->err, KL_EINPUT, "%s: %s %lld: %s is %s; allowed: a finite number", j->path, what,
-                          (long long)nth, name,
-                          lua_type(L, -1) == LUA_TNUMBER ? "not finite" : luaL_typename(L, -1)));
+                          (long long)nth, name, seen_text(L, -1)));
         x = lua_tonumber(L, -1);
     }
     lua_pop(L, 1);
@@ -386,8 +402,7 @@ static void check_keys(lua_State *L, job *j, int table, const char *what, lua_In
         int good = 0;
         for (int k = 0; key != NULL && known[k] != NULL; k++) good |= strcmp(key, known[k]) == 0;
         if (good) continue;
-        lua_pushvalue(L, top + 1);
-        const char *const seen = luaL_tolstring(L, -1, NULL);
+        const char *const seen = seen_text(L, top + 1);
         leave(L, j,
               kl_fail(j->err, KL_EINPUT, "%s: %s %lld: unknown entry '%.60s'; allowed: %s", j->path, what,
                       (long long)nth, seen, allowed));
@@ -411,7 +426,7 @@ static int bond_site(lua_State *L, job *j, const kl_lattice *lat, int names, lua
         lua_pop(L, 1);
     }
     if (site < 0) {
-        const char *seen = luaL_tolstring(L, -1, NULL);
+        const char *const seen = seen_text(L, -1);
         leave(
             L, j,
             kl_fail(j->err, KL_EINPUT,

@@ -122,6 +122,10 @@ local jobs = {
     { "more parameters than anything has",
         "local p = {} for i = 1, 3e5 do p['x' .. i] = i end return { model = 'hubbard', sites = 4, p = p }",
         "more than 10000 entries" },
+    { "a value that is no number", "return { model = 'heisenberg', sites = 4, accuracy = 0 / 0 }",
+        "accuracy is not a number; allowed" },
+    { "a list with an infinite value", "return { model = 'heisenberg', sites = { 4, 1 / 0 } }",
+        "sites is infinity; allowed" },
     { "a command", "os.execute('touch CANARY')", "global 'os'" },
     { "a file", "io.open('CANARY', 'w')", "global 'io'" },
     { "a library", "require 'os'", "global 'require'" },
@@ -146,6 +150,8 @@ os.remove(folder .. "/job.lua")
 
 local lattices = {
     { "a loop", "while true do end", time },
+    { "a site that is no number", "return { sites = 2, bonds = { { 0, 0 / 0 } } }",
+        "site 'not a number' is not there" },
     { "a million bonds between two sites",
         "local b = {} for i = 1, 1e6 do b[i] = { 0, 1, 'c' .. i } end return { sites = 2, bonds = b }", "" },
     { "a bond listed a hundred thousand times",
