@@ -303,7 +303,7 @@ const kl_option_row kl_option_table[] = {
          "lists on the host too, all threads, as the answer to compare with (else the plain OpenMP kernels, "
          "or cuBLAS product by product)"),
     LIST("height", 0, "N", RUN, TALL, bench.height,
-         "rows of V, repeatable (100000, 500000, 2000000, 5000000 and 20000000)"),
+         "rows of V, repeatable (100000, 500000, 2000000, on a GPU 5000000 and 20000000)"),
     LIST("width", 0, "W", RUN, TALL, bench.width, "columns, repeatable (1 to 32)"),
     LIST("belt", 0, "W", RUN, B(BENCH_GEMV_TRANS), bench.belt,
          "columns of a pass, repeatable, for widths beyond it (8 and 16)"),
