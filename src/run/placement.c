@@ -142,18 +142,86 @@ static void open_device(kl_placement *p)
     p->refused = 1; /* another machine's table, or a device that is not free */
 }
 
+/* Of m states here, by the plan: some hundredths of a second for a run of minutes. NAN: there is none. */
+static double planned_seconds(void *placement, int m)
+{
+    const kl_placement *const p = placement;
+    kl_dmrg_plan plan;
+    kl_err none;
+    if (kl_dmrg_make_plan(*p->terms, p->host, p->opts, m, &plan, &none) != KL_OK) return NAN;
+    const double seconds = plan.seconds_sweep;
+    kl_dmrg_plan_clear(&plan);
+    return seconds;
+}
+
+void kl_placement_plan(kl_placement *p, kl_terms *const *terms, kl_dmrg_opts *opts)
+{
+    p->terms = terms;
+    p->opts = opts;
+    p->run = p;
+    p->sweep_seconds = planned_seconds;
+    p->nsweep = opts->nsweep;
+    p->sweep = opts->sweep;
+    opts->placer = p;
+    opts->place = kl_placement_at;
+}
+
+/* Of a run whose schedule is not known: so many sweeps at this m, or fewer and then more states. */
+#define LIKELY_SWEEPS 4
+/* Beyond what opening takes: libraries and kernels are loaded when they are first used, and operators are
+   made anew. On an H100 the first density matrices took 0.15 to 0.4 s. */
+#define FIRST_USE 0.25
+
+static double gain_of_sweep(const kl_placement *p, int m)
+{
+    const double here = kl_tune_seconds(&p->table, KL_TIMED_SWEEP, m, 0),
+                 there = kl_tune_seconds(&p->table, KL_TIMED_SWEEP, m, p->which);
+    return p->sweep_seconds(p->run, m) * (1 - there / here);
+}
+
+double kl_placement_gain(const kl_placement *p, int m)
+{
+    double gain = 0, of = 0;
+    int last = 0;
+    if (p->nsweep == 0) return LIKELY_SWEEPS * gain_of_sweep(p, m);
+    for (int i = 0; i < p->nsweep; i++) {
+        if (p->sweep[i].m < m) continue;
+        if (p->sweep[i].m != last) of = gain_of_sweep(p, p->sweep[i].m);
+        last = p->sweep[i].m;
+        gain += of;
+    }
+    return gain;
+}
+
+/* A gain that is not known is no reason against it. */
+static int is_worth_opening(kl_placement *p, int m)
+{
+    if (!p->sweep_seconds) return 1;
+    if (m <= p->asked) return 0;
+    p->asked = m;
+    const double gain = kl_placement_gain(p, m), price = p->table.opening[p->which] + FIRST_USE;
+    if (gain < price)
+        snprintf(p->why, sizeof p->why,
+                 "host: by the plan the sweeps to come would take %s %.2g s less, and opening it %.2g s",
+                 kl_tune_exec[p->which], fmax(0, gain), price);
+    return !(gain < price);
+}
+
 kl_exec *kl_placement_at(void *placement, int m)
 {
     kl_placement *const p = placement;
     if (m < p->from || p->which == 0) return p->host;
-    if (!p->device && !p->refused) open_device(p);
+    if (!p->device && !p->refused && is_worth_opening(p, m)) {
+        open_device(p);
+        p->began = m;
+    }
     return p->device ? p->device : p->host;
 }
 
 const char *kl_placement_name(kl_placement *p)
 {
     if (!p->device) return p->host->name;
-    snprintf(p->name, sizeof p->name, "host, %s from m = %lld", p->device->name, (long long)p->from);
+    snprintf(p->name, sizeof p->name, "host, %s from m = %d", p->device->name, p->began);
     return p->name;
 }
 

@@ -5,6 +5,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PLACEMENT_H
 #define KL_PLACEMENT_H
+#include "dmrg/dmrg.h"
 #include "run/options.h"
 #include "run/tune.h"
 
@@ -34,6 +35,15 @@ typedef struct kl_placement {
     int64_t from;           /* states from which on a sweep is faster there */
     int64_t device_memory;
     kl_device_choice wanted; /* of --device */
+    /* Seconds of a sweep of m states of this run on the host, by its plan; NULL: no run is known, and opening
+       a device is worth it. */
+    double (*sweep_seconds)(void *run, int m);
+    void *run;
+    int nsweep; /* of the run's schedule; 0: it is automatic */
+    const kl_dmrg_sweep *sweep;
+    kl_terms *const *terms; /* borrowed, as what follows is */
+    const kl_dmrg_opts *opts;
+    int asked, began; /* most states that opening was not worth it for, and those that it was */
     char why[256], name[48];
 } kl_placement;
 
@@ -47,7 +57,16 @@ kl_status kl_placement_create(const kl_options *o, kl_exec *host, kl_placement *
                               kl_err *err) KL_MUST_CHECK;
 void kl_placement_destroy(kl_placement **p);
 
-/* The executor for sweeps of m states: kl_dmrg_opts.place. */
+/* The run with these options asks it before its sweeps, and it asks the run's plan; terms may be made
+   later. */
+void kl_placement_plan(kl_placement *p, kl_terms *const *terms, kl_dmrg_opts *opts);
+
+/* Seconds that the sweeps to come, from the first of m states on, would take less on the device, by the run's
+   plan on the host times how far the table has the device ahead. */
+double kl_placement_gain(const kl_placement *p, int m);
+
+/* The executor for sweeps of m states: kl_dmrg_opts.place. A device that is not open is opened where these
+   sweeps gain more than that takes. */
 kl_exec *kl_placement_at(void *placement, int m);
 
 /* Where it has run so far, in a word or two, and the executor that ran last. */

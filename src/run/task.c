@@ -161,8 +161,7 @@ kl_status kl_task_settle(kl_task *t, kl_err *err)
     KL_TRY(kl_task_exec(t->o, &t->ex, err));
     if (!kl_placement_automatic(t->o) || t->ex->ranks) goto out;
     KL_TRY(kl_placement_create(t->o, t->ex, &t->placement, err));
-    t->dmrg.placer = t->placement;
-    t->dmrg.place = kl_placement_at;
+    kl_placement_plan(t->placement, &t->terms, &t->dmrg);
 out:
     return st;
 }

@@ -230,9 +230,57 @@ static void test_placement(void **state)
     rmdir(folder);
 }
 
+/* Two seconds of any sweep on the host by the run's plan; *run counts questions. */
+static double two_seconds(void *run, int m)
+{
+    (void)m;
+    ++*(int *)run;
+    return 2;
+}
+
+/* A device that takes half a second to open, and half of what the host takes for a sweep of 512 states, a
+   fifth for 2048. */
+static void test_opening(void **state)
+{
+    (void)state;
+    kl_exec host = {.name = "host"};
+    int asked = 0;
+    const kl_dmrg_sweep sweep[] = {{.m = 100}, {.m = 512}, {.m = 2048}, {.m = 2048}};
+    kl_placement p = {.table = {.nthread = 1, .n = 2, .opening = {0, 0, 0.5}, .where = {"", "", "nowhere"}},
+                      .host = &host,
+                      .which = 2,
+                      .from = 200,
+                      .sweep_seconds = two_seconds,
+                      .run = &asked,
+                      .nsweep = 1,
+                      .sweep = sweep};
+    p.table.row[0] = (kl_tune_row){.what = KL_TIMED_SWEEP, .size = 512, .seconds = {1, 0, 0.7}};
+    p.table.row[1] = (kl_tune_row){.what = KL_TIMED_SWEEP, .size = 2048, .seconds = {10, 0, 2}};
+    p.sweep = &sweep[1]; /* one sweep, which gains 0.6 s: what it takes to open, and no libraries */
+    expect_near(kl_placement_gain(&p, 512), 0.6, 1e-12);
+    expect_true(kl_placement_at(&p, 100) == &host && asked == 1); /* too few states to ask */
+    expect_true(kl_placement_at(&p, 512) == &host && !p.refused && asked == 2);
+    expect_true(strstr(p.why, "0.6 s less, and opening it 0.75 s") != NULL);
+    expect_true(kl_placement_at(&p, 512) == &host && asked == 2); /* the same question */
+    /* all three of them: 0.6 + 2 * 1.6 s, and a device that is asked for, and not there */
+    p.nsweep = 4, p.sweep = sweep, p.asked = 0;
+    expect_near(kl_placement_gain(&p, 512), 3.8, 1e-12);
+    expect_near(kl_placement_gain(&p, 1000), 3.2, 1e-12);
+    expect_true(kl_placement_at(&p, 512) == &host && p.refused && p.began == 512);
+    /* a schedule that is not known */
+    kl_placement q = p;
+    q.refused = q.nsweep = q.asked = 0, q.sweep = NULL;
+    expect_near(kl_placement_gain(&q, 512), 2.4, 1e-12);
+    expect_true(kl_placement_at(&q, 512) == &host && q.refused);
+    /* no run to ask */
+    kl_placement r = {.table = p.table, .host = &host, .which = 2, .from = 200};
+    expect_true(kl_placement_at(&r, 512) == &host && r.refused);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_table), cmocka_unit_test(test_device_facts),
-                                       cmocka_unit_test(test_seconds), cmocka_unit_test(test_placement)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_opening), cmocka_unit_test(test_table),
+                                       cmocka_unit_test(test_device_facts), cmocka_unit_test(test_seconds),
+                                       cmocka_unit_test(test_placement)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
