@@ -22,7 +22,6 @@ enum {
     WIDEST = 256,
     REPEAT = 9,
     ROUNDS = 3,
-    SECONDS = 60, /* of shapes that nobody named: on a busy host all of them take minutes */
 };
 
 typedef struct bench {
@@ -46,6 +45,9 @@ static int by_time(const void *pa, const void *pb)
     const double a = *(const double *)pa, b = *(const double *)pb;
     return (a > b) - (a < b);
 }
+
+/* Of shapes that nobody named: on a busy host all of them take minutes. */
+static const double most_seconds = 60;
 
 /* One product V^T x of a shape by a way, and what came of it. */
 typedef struct trial {
@@ -226,6 +228,7 @@ out:
 static kl_status sweep(bench *b, kl_err *err)
 {
     kl_status st = KL_OK;
+    const double begun = kl_prof_seconds();
     int64_t tallest = 0, widest = 0;
     for (int i = 0; i < b->nheight; i++) tallest = b->height[i] > tallest ? b->height[i] : tallest;
     for (int i = 0; i < b->nwidth; i++) widest = b->width[i] > widest ? b->width[i] : widest;
@@ -257,11 +260,10 @@ static kl_status sweep(bench *b, kl_err *err)
     if (b->csv)
         fprintf(b->csv,
                 "rows,width,exec,way,belt,seconds,gb_per_s,of_reading,of_library,residual,operation\n");
-    const double begun = kl_prof_seconds();
     int left = 0;
     for (int i = 0; i < b->nheight; i++)
         for (int k = 0; k < b->nwidth; k++) {
-            if (!b->named && kl_prof_seconds() - begun > SECONDS) {
+            if (!b->named && kl_prof_seconds() - begun > most_seconds) {
                 left++;
                 continue;
             }
@@ -270,8 +272,8 @@ static kl_status sweep(bench *b, kl_err *err)
             fflush(stdout);
         }
     if (left > 0)
-        printf("%d s are over: %d of %d shapes are left out; those of --height and --width are all made\n",
-               SECONDS, left, b->nheight * b->nwidth);
+        printf("%.0f s are over: %d of %d shapes are left out; those of --height and --width are all made\n",
+               most_seconds, left, b->nheight * b->nwidth);
 out:
     return st;
 }
