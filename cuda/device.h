@@ -108,6 +108,10 @@ void kl_cuda_roots_close(kl_cuda *self);
 kl_status kl_cuda_roots(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, kl_dptr t,
                         char *good, kl_err *err);
 
+/* tridiagonal.c */
+kl_status kl_cuda_tridiagonal(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *d,
+                              double *e, kl_err *err);
+
 /* mem.c */
 void *kl_cuda_get_block(void *self, int64_t bytes);
 void kl_cuda_give_block(void *self, void *block);

@@ -171,6 +171,7 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
         .fuse = kl_cuda_fuse,
         .eigen = kl_cuda_eigen,
         .roots = kl_cuda_roots,
+        .tridiagonal = kl_cuda_tridiagonal,
         .batch_prepare = kl_cuda_batch_prepare,
         .batch_apply = kl_cuda_batch_apply,
         .batch_release = kl_cuda_batch_release,

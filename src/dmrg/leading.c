@@ -239,6 +239,7 @@ void kl_leading_clear(kl_leading *l)
     if (l->range.ex) kl_range_clear(&l->range);
     kl_least_clear(&l->least);
     kl_free(&l->least.part);
+    kl_free(&l->spectrum);
     kl_free(&l->least_of);
     kl_free(&l->range.part);
     kl_free(&l->sec);

@@ -72,6 +72,7 @@ typedef struct kl_leading {
     kl_range range;
     double ncolumn; /* of all sectors */
     kl_least least; /* of some parts: see leadingleast.h */
+    double *spectrum; /* all values of these, where they are wanted; or NULL */
     int *least_of;  /* [nsec] which of them a sector is, or -1; NULL: there are none */
 } kl_leading;
 

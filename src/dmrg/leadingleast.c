@@ -1,13 +1,75 @@
 /* Sectors that lose few columns: see leadingleast.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/leadingleast.h"
+#include "base/divide.h"
 #include "base/mem.h"
+#include <string.h>
 
 enum {
     WORTH = 128,     /* columns from which it takes less time than all eigenvectors on a device, */
     WORTH_TEST = 40, /* and where products are asked for */
 };
 #define FEW_STAY 0.7 /* of all columns: most sectors lose too much then */
+
+/* All values of the parts that were found, of tridiagonal matrices. Without memory for these nothing was
+   found. */
+static kl_status find_spectra(kl_leading *l, kl_dptr gram, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = l->range.ex;
+    const int npart = l->least.npart;
+    const double **d = NULL, **e = NULL;
+    double *diagonal = NULL, *beside = NULL;
+    kl_divided *divided = NULL;
+    kl_least_part **of = NULL;
+    int64_t *off = NULL, rows = 0;
+    int *n = NULL, count = 0;
+    KL_TRY(kl_alloc(&of, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&n, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&off, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&d, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&e, npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&divided, npart, KL_MEM_WORK, err));
+    for (int i = 0; i < npart; i++) {
+        kl_least_part *const p = &l->least.part[i];
+        if (p->tried == 0) continue;
+        of[count] = p;
+        n[count] = p->n;
+        off[count++] = p->gram;
+        rows += p->n;
+    }
+    if (count == 0) goto out;
+    KL_TRY(kl_realloc(&l->spectrum, rows, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&diagonal, rows, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&beside, rows, KL_MEM_WORK, err));
+    st = ex->vt.tridiagonal(ex, count, n, off, gram, diagonal, beside, err);
+    if (st == KL_ENOMEM) {
+        for (int i = 0; i < count; i++) of[i]->tried = 0;
+        st = KL_OK;
+        goto out;
+    }
+    if (st != KL_OK) goto out;
+    rows = 0;
+    for (int i = 0; i < count; rows += n[i++]) d[i] = diagonal + rows, e[i] = beside + rows;
+    KL_TRY(kl_divide(ex->nthread, count, n, d, e, divided, err));
+    rows = 0;
+    for (int i = 0; i < count; rows += n[i++]) {
+        double *const w = l->spectrum + rows;
+        for (int k = 0; k < n[i]; k++) w[k] = divided[i].w[k] > 0 ? divided[i].w[k] : 0;
+        of[i]->all = w;
+    }
+out:
+    for (int i = 0; i < count; i++) kl_divided_clear(&divided[i]);
+    kl_free(&of);
+    kl_free(&n);
+    kl_free(&off);
+    kl_free(&d);
+    kl_free(&e);
+    kl_free(&diagonal);
+    kl_free(&beside);
+    kl_free(&divided);
+    return st;
+}
 
 kl_status kl_leading_least_find(kl_leading *l, const kl_leading_opts *o, const int64_t *off, kl_dptr gram,
                                 kl_err *err)
@@ -16,7 +78,9 @@ kl_status kl_leading_least_find(kl_leading *l, const kl_leading_opts *o, const i
     const int worth = o->way == KL_TRUNCATION_PRODUCTS ? WORTH_TEST : WORTH;
     kl_least *const least = &l->least;
     const int may = l->range.ex->vt.roots != NULL || o->way == KL_TRUNCATION_PRODUCTS;
-    if (!may || o->spectrum || l->npart == 0 || o->m < FEW_STAY * l->ncolumn) return KL_OK;
+    if (!may || (o->spectrum && !l->range.ex->vt.tridiagonal) || l->npart == 0 ||
+        o->m < FEW_STAY * l->ncolumn)
+        return KL_OK;
     least->ex = l->range.ex;
     KL_TRY(kl_alloc(&least->part, l->npart, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&l->least_of, l->nsec, KL_MEM_WORK, err));
@@ -30,6 +94,7 @@ kl_status kl_leading_least_find(kl_leading *l, const kl_leading_opts *o, const i
         least->part[least->npart++] = (kl_least_part){.n = l->way[c].width, .gram = off[c]};
     }
     KL_TRY(kl_least_find(least, gram, err));
+    if (o->spectrum) KL_TRY(find_spectra(l, gram, err));
 out:
     return st;
 }
@@ -50,6 +115,10 @@ const kl_least_part *kl_leading_least(const kl_leading *l, int c)
 void kl_leading_least_weights(const kl_least_part *p, double *w)
 {
     double known = 0;
+    if (p->all) {
+        memcpy(w, p->all, (size_t)p->n * sizeof *w);
+        return;
+    }
     for (int i = 0; i < p->tried; i++) known += w[i] = p->value[i];
     for (int i = p->tried; i < p->n; i++) w[i] = (p->trace - known) / (p->n - p->tried);
 }

@@ -14,6 +14,7 @@ typedef struct kl_least_part {
     int tried; /* eigenvectors looked for, the last few of them in vain; 0: leave this matrix to others */
     double *value; /* [tried] ascending: of the least; borrowed from kl_least */
     double trace; /* of the whole matrix */
+    const double *all; /* [n] ascending, of whoever asked for them; NULL: not known */
     int64_t t, w, small; /* where it has its matrices [n x n], [n x tried] and [tried x tried] */
     double shift;
 } kl_least_part;

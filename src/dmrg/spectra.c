@@ -368,14 +368,16 @@ static kl_status take_least(kl_spectra *t, kl_err *err)
 {
     kl_status st = KL_OK;
     int nown = 0;
+    int64_t at = 0;
     for (int i = 0; i < t->nown; i++) {
         const int c = t->order[i];
         const kl_least_part *const p = kl_leading_least(&t->lead, c);
         kl_spectrum *const sp = &t->sp[c];
         t->order[nown] = c;
         t->dim[nown] = t->dim[i];
-        t->at[nown] = t->at[i];
+        t->at[nown] = at; /* tridiagonal matrices stand one after the other */
         nown += !p;
+        if (!p) at += t->dim[i];
         if (!p) continue;
         KL_TRY(kl_alloc(&sp->w, p->n, KL_MEM_WORK, err));
         kl_leading_least_weights(p, sp->w);

@@ -166,7 +166,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     }
     info->states = info->m;
     info->nleast = kl_spectra_least(a.spectra);
-    if (info->nleast > 0) info->entropy = NAN;
+    if (info->nleast > 0 && !o->spectrum) info->entropy = NAN;
     if (grown != NULL) add_multiplets(grown->block->mpo->model, kl_density_mine(&d), a.w, a.n, info);
     KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, a.dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
