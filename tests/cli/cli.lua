@@ -462,7 +462,7 @@ do
         { "", 'bond("nn", J*S_dot_S(i,j))', two:format('clas = "imp"', ""), "site 0: unknown entry 'clas'" },
         { "", 'bond("nn", J*S_dot_S(i,j))', two:format("", ', "nn", 2'), "bond 2: unknown entry '4'" },
         { "", 'bond("nn", J*S_dot_S(i,j))', two:format("", ", R = 2"), "bond 2: unknown entry 'R'" },
-        { "", 'bond("nn", J*S_dot_S(i,j))', two:format("", ", r = 0/0"), "bond 2: r is not a number; allowed" },
+        { "", 'bond("nn", J*S_dot_S(i,j))', two:format("", ", r = 0/0"), "bond 2: r is not a number" },
     } do
         local types, term, lattice, word = table.unpack(case)
         spill(at "slip.lua", hamiltonian:format(types == "" and "" or types .. "\n", term))
