@@ -29,12 +29,25 @@ enum {
     /* how long it goes on offering it before it sleeps: jobs of one solver come closer together */
     PATIENCE_US = 2000,
     CONTENDED_US = 50,   /* an offer that takes so long was taken: others need the processor */
+    FIRST_US = 1000,     /* what a worker may wait awake before it has worked */
+    LATER_US = 150, /* a job that was shorter the last time wakes nobody before it has lasted so long */
+    /* A thread waits awake for n n / WORTH of the time that it has worked, n threads being at it: for an
+       eighth where they are two, as both are paid for, for eight times that where they are 16, as all would
+       have to be woken. */
+    WORTH = 32,
+    NKIND = 64, /* of jobs that are remembered */
     CLOSED = 1 << 30
 };
 
 typedef struct part {
     _Alignas(64) _Atomic int64_t next; /* its first task that nobody has taken */
 } part;
+
+/* Jobs of one function: the next one is mostly about as long as the last, which took so many microseconds. */
+typedef struct kind {
+    kl_par_fn *fn;
+    int64_t us;
+} kind;
 
 static struct pool {
     atomic_flag busy;  /* a caller has a job here */
@@ -50,6 +63,8 @@ static struct pool {
     void *self;
     int64_t ntask;
     int nthread, npart;
+    int64_t begin; /* of the job while those who sleep are not woken, else 0; the caller's alone */
+    kind kind[NKIND];
     part part[MAX_THREADS];
 } pool = {.busy = ATOMIC_FLAG_INIT, .gate = CLOSED};
 
@@ -75,27 +90,31 @@ static int64_t microseconds(void)
 
 /* Back when *word is another than `old`, or at any time; *nasleep counts who sleeps. Where processors are
    free, a thread that sleeps too soon makes all others wait for its waking; where they are not, one that
-   looks on takes time from those that work. An offer of the processor tells which it is. */
-static void wait_while(_Atomic unsigned *word, unsigned old, int spins, _Atomic int *nasleep)
+   looks on takes time from those that work. An offer of the processor tells which it is. Waits awake for
+   `patience` at most, and says how many microseconds it did. */
+static int64_t wait_while(_Atomic unsigned *word, unsigned old, int64_t patience, _Atomic int *nasleep)
 {
-    for (int i = 0; i < spins; i++) {
-        if (*word != old) return;
+    const int64_t begin = microseconds(), least = begin + (patience < PATIENCE_US ? patience : PATIENCE_US);
+    int64_t now = begin;
+    for (int i = 0; i < (patience > 0 ? pool.spins : 0); i++) {
+        if (*word != old) return microseconds() - begin;
         look_again();
     }
-    if (spins > 0) {
-        const int64_t begin = microseconds();
-        for (int64_t before = begin, now; before < begin + PATIENCE_US; before = now) {
-            if (*word != old) return;
+    if (patience > 0 && pool.spins > 0) {
+        now = microseconds();
+        for (int64_t before = now; before < least; before = now) {
+            if (*word != old) return before - begin;
             sched_yield();
             now = microseconds();
             if (now - before > CONTENDED_US) break;
         }
-        if (*word != old) return;
+        if (*word != old) return now - begin;
     }
     /* who changes *word after this sees a sleeper, and before it there is no sleep */
     ++*nasleep;
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
     --*nasleep;
+    return now - begin;
 }
 
 static void wake(_Atomic unsigned *word, const _Atomic int *nasleep)
@@ -116,10 +135,21 @@ static int64_t take(int thread)
     return -1;
 }
 
+/* Those who sleep cost more to wake than a short job takes: they are left alone until it has lasted. */
+static void wake_later(void)
+{
+    if (pool.begin == 0 || microseconds() - pool.begin < LATER_US) return;
+    pool.begin = 0;
+    wake(&pool.round, &pool.nasleep);
+}
+
 static void work(int thread)
 {
     inside = 1;
-    for (int64_t task = take(thread); task >= 0; task = take(thread)) pool.fn(pool.self, task, thread);
+    for (int64_t task = take(thread); task >= 0; task = take(thread)) {
+        pool.fn(pool.self, task, thread);
+        if (thread == 0) wake_later();
+    }
     inside = 0;
 }
 
@@ -135,11 +165,16 @@ static void *worker(void *number)
 {
     const int thread = (int)(intptr_t)number;
     unsigned round = 0;
+    int64_t allowed = FIRST_US; /* to wait awake */
     for (;;) {
-        while (pool.round == round) wait_while(&pool.round, round, pool.spins, &pool.nasleep);
+        while (pool.round == round) allowed -= wait_while(&pool.round, round, allowed, &pool.nasleep);
         round = pool.round;
         if (thread >= (int)(round % JOB) || !enter()) continue;
-        if (thread < pool.nthread) work(thread); /* of this job, or of one behind it */
+        if (thread < pool.nthread) { /* of this job, or of one behind it */
+            const int64_t begin = microseconds(), n = pool.nthread;
+            work(thread);
+            allowed += (microseconds() - begin) * n * n / WORTH;
+        }
         if (--pool.gate == CLOSED) wake(&pool.gate, &pool.caller_asleep);
     }
     return NULL;
@@ -173,6 +208,9 @@ static void run(int nthread, int npart, int64_t ntask, kl_par_fn *fn, void *self
         return;
     }
     make_workers(nthread);
+    kind *const k = &pool.kind[((uintptr_t)fn >> 4) % NKIND];
+    const int64_t begin = microseconds();
+    pool.begin = k->fn == fn && k->us < LATER_US ? begin : 0;
     pool.fn = fn;
     pool.self = self;
     pool.ntask = ntask;
@@ -181,13 +219,14 @@ static void run(int nthread, int npart, int64_t ntask, kl_par_fn *fn, void *self
     for (int p = 0; p < pool.npart; p++) pool.part[p].next = ntask * p / pool.npart;
     pool.gate = 0; /* 1. */
     pool.round = pool.round / JOB * JOB + JOB + (unsigned)nthread; /* 2. */
-    wake(&pool.round, &pool.nasleep);
+    if (pool.begin == 0) wake(&pool.round, &pool.nasleep);
     work(0); /* 3. */
     unsigned seen = pool.gate |= CLOSED; /* 4. */
     while (seen != CLOSED) {
-        wait_while(&pool.gate, seen, pool.spins, &pool.caller_asleep);
+        wait_while(&pool.gate, seen, PATIENCE_US, &pool.caller_asleep);
         seen = pool.gate;
     }
+    *k = (kind){fn, microseconds() - begin};
     atomic_flag_clear(&pool.busy);
 }
 

@@ -1,6 +1,6 @@
 /* Independent tasks shared out among threads: the only threads of the host. A thread that waits for work
-   looks for it for some ten microseconds and then sleeps, and nobody waits for a thread that has not come: on
-   a busy machine whoever runs does all the tasks.
+   looks for it as long as the work that it has done is worth it and then sleeps; short jobs wake nobody; and
+   nobody waits for a thread that has not come: on a busy machine whoever runs does all the tasks.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_PAR_H
 #define KL_PAR_H

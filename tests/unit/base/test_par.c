@@ -165,6 +165,40 @@ static void test_busy_machine(void **state)
     expect_true(two < 2.0 * one); /* 1.3 is the aim; other tests run at the same time */
 }
 
+static void brief_task(void *self, int64_t task, int thread)
+{
+    double *const sum = self;
+    (void)thread;
+    double x = 1.0;
+    for (int i = 0; i < 1000; i++) x = x * 0.999999 + 1e-9;
+    sum[task] = x;
+}
+
+/* CPU seconds of the process for short jobs, and as much work between them that is nobody else's. */
+static double cost_of_jobs(int nthread)
+{
+    double sum[8], best = INFINITY;
+    for (int round = 0; round < 3; round++) {
+        const clock_t start = clock();
+        for (int job = 0; job < 1000; job++) {
+            kl_par_for(nthread, 8, brief_task, sum);
+            kl_par_for(1, 8, brief_task, sum);
+        }
+        best = fmin(best, (double)(clock() - start) / CLOCKS_PER_SEC);
+    }
+    return best;
+}
+
+/* A thread that waits most of the time sleeps: two of them cost what one does. */
+static void test_short_jobs(void **state)
+{
+    (void)state;
+    if (KL_TEST_WATCHED || getenv("KL_TEST_ROUNDS") != NULL) skip();
+    const double one = cost_of_jobs(1), two = cost_of_jobs(2);
+    print_message("# CPU seconds: one thread %.4f, two %.4f\n", one, two);
+    expect_true(two < 1.4 * one); /* 1.1 is the aim; where one that waits looks on it is 3 to 4 */
+}
+
 static void test_threads_asked_for(void **state)
 {
     (void)state;
@@ -225,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_every_task),   cmocka_unit_test(test_within_and_beside),
         cmocka_unit_test(test_sort),         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_busy_machine), cmocka_unit_test(test_threads_asked_for),
+        cmocka_unit_test(test_short_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
