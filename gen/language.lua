@@ -33,10 +33,19 @@ not_possible.dm, not_possible.Flux, not_possible.Twist = not_possible.DM, not_po
     not_possible.twist
 
 -- Names that a model may give, and what to write where it has not.
+local ONE_FILE = "a model is one file, which reads nothing else"
 local written_otherwise = {
     math = "functions stand by themselves: cos(x), not math.cos(x)",
     I = "the identity is the number 1, and there is no imaginary unit: " .. REAL_ONLY,
     S = "S_i.S_j is S_dot_S(i,j), one component Sz(i); a spin to be chosen by -p S=1 needs structural { S = 1/2 }",
+    string = "texts are joined by two dots: \"n_\" .. f",
+    tostring = "texts and numbers are joined by two dots: \"n_\" .. f",
+    table = "a list grows by list[#list + 1] = x",
+    print = "`kronlat models FILE' shows what a model says",
+    require = ONE_FILE,
+    dofile = ONE_FILE,
+    io = ONE_FILE,
+    os = ONE_FILE,
 }
 
 local function strip_comments(text)
