@@ -124,7 +124,7 @@ local jobs = {
         "more than 10000 entries" },
     { "a value that is no number", "return { model = 'heisenberg', sites = 4, accuracy = 0 / 0 }",
         "accuracy is not a number; allowed" },
-    { "a list with an infinite value", "return { model = 'heisenberg', sites = { 4, 1 / 0 } }",
+    { "a list with an infinite value", "return { model = 'heisenberg', sites = { 1 / 0, 4 } }",
         "sites is infinity; allowed" },
     { "a command", "os.execute('touch CANARY')", "global 'os'" },
     { "a file", "io.open('CANARY', 'w')", "global 'io'" },
