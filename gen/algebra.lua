@@ -255,8 +255,8 @@ function algebra.describe(v)
     if mt == Slot then return "the site " .. algebra.slot_name(v.slot) end
     if mt == Flavour then return "the flavour " .. v.name end
     if v == hc then return "hc" end
-    if type(v) == "string" then return string.format("the text \"%s\"", string.sub(v, 1, 60)) end
-    if type(v) == "number" then return (util.is_finite(v) and "the number " or "") .. util.described(v) end
+    if type(v) == "number" and util.is_finite(v) then return "the number " .. util.number(v) end
+    if type(v) == "number" or type(v) == "string" then return util.described(v) end
     return "a " .. (type(v) == "table" and mt and mt.__name or type(v))
 end
 
