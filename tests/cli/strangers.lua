@@ -97,16 +97,12 @@ end
 
 -- ---- their relatives ----
 
+-- Files that run on take their 5 s here: two of them. Those that tests/unit/lua/test_luabox.c ends sooner
+-- are many more.
 local time, endless = "takes more than the 5 s", "string.rep('a', 40), string.rep('a*', 40) .. 'b'"
 local jobs = {
     { "gmatch", ("for x in string.gmatch(%s) do end"):format(endless), time },
-    { "gsub", ("string.gsub(%s, '')"):format(endless), time },
-    { "a method of strings", "local x = ('a'):rep(40):find(('a*'):rep(40) .. 'b')", time },
     { "a pcall that catches the end", "while true do pcall(function() while true do end end) end", time },
-    { "pcalls in pcalls", "local function f() while true do pcall(f) end end f()", time },
-    { "a goto", "::again:: goto again", time },
-    { "sort with an order that never ends", "table.sort({ 3, 1, 2 }, function() while true do end end)",
-        time },
     { "format", "return string.format('%9999999d', 1)", "invalid conversion" },
     { "rep", "return ('x'):rep(1e9)", "string.rep" },
     { "move", "table.move({}, 1, 1 << 60, 2)", "table.move" },

@@ -123,6 +123,7 @@ static const struct {
     {"for x in string.gmatch(string.rep('a', 40), string.rep('a*', 40) .. 'b') do end", time_limit},
     {"string.gsub(string.rep('a', 40), string.rep('a?', 40) .. string.rep('a', 40) .. 'b', '')", time_limit},
     {"string.find(string.rep('a', 1 << 20), '.-.-b')", time_limit},
+    {"return ('a'):rep(40):find(('a*'):rep(40) .. 'b')", time_limit},
     {"string.find(string.rep('(', 1 << 22), '%b()%b()%b()%b()')return('(' .. string.rep('(', 1 << "
      "22)):find('x?%b()x')",
      time_limit},
