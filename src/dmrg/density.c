@@ -51,13 +51,21 @@ static kl_rec piece(const kl_density *d, const application *a, kl_part p)
                     .alpha = p.coef};
 }
 
+/* Records of one application. */
+static int64_t records_applied(const kl_density *d, const application *a)
+{
+    const kl_bigop *const g = d->grown;
+    const int64_t at = (int64_t)a->op * g->enlarged->basis.nsec + a->sec;
+    return g->first[at + 1] - g->first[at] + 2;
+}
+
 /* WORK = the operator times the segment: zero first, since its parts may leave rows out; then WORK WORK^T is
    added to the matrix at c. */
 static kl_status add_applied(const kl_density *d, const application *a, int64_t c, kl_batch *b, kl_err *err)
 {
     const kl_bigop *const g = d->grown;
     const int64_t at = (int64_t)a->op * g->enlarged->basis.nsec + a->sec;
-    const kl_status st = kl_batch_reserve(b, g->first[at + 1] - g->first[at] + 2, err);
+    const kl_status st = kl_batch_reserve(b, records_applied(d, a), err);
     if (st != KL_OK) return st;
     *kl_batch_push(b) =
         (kl_rec){.kind = KL_REC_FILL, .at_c = KL_AT_WORK, .m = a->rows, .n = a->width, .ldc = a->rows};
@@ -125,9 +133,14 @@ static kl_status weight_records(const kl_density *d, int e, int64_t at, kl_batch
     return KL_OK;
 }
 
-/* (L psi)(L psi)^T of sector e for all operators L and their transposes; *nwork: doubles of WORK that they
-   need. */
-static kl_status noise_records(const kl_density *d, int e, int64_t at, int64_t *nwork, kl_batch *b,
+/* What the records of noise in a sector come to. */
+typedef struct noise_size {
+    int64_t nwork; /* doubles of WORK that they need */
+    int64_t nrec;
+} noise_size;
+
+/* (L psi)(L psi)^T of sector e for all operators L and their transposes; b: NULL, they are counted only. */
+static kl_status noise_records(const kl_density *d, int e, int64_t at, noise_size *size, kl_batch *b,
                                kl_err *err)
 {
     const kl_bigop *const g = d->grown;
@@ -148,12 +161,13 @@ static kl_status noise_records(const kl_density *d, int e, int64_t at, int64_t *
                              .rows = mine->dim[e],
                              .width = left ? other->dim[j] : other->dim[i],
                              .ldx = left ? mine->dim[i] : other->dim[i]};
-            for (int s = 0; s < d->nstate; s++) {
+            size->nrec += d->nstate * records_applied(d, &a);
+            for (int s = 0; b && s < d->nstate; s++) {
                 a.x = s * lay->n + lay->off[i];
                 const kl_status st = add_applied(d, &a, at, b, err);
                 if (st != KL_OK) return st;
             }
-            if ((int64_t)a.rows * a.width > *nwork) *nwork = (int64_t)a.rows * a.width;
+            if ((int64_t)a.rows * a.width > size->nwork) size->nwork = (int64_t)a.rows * a.width;
         }
     }
     return KL_OK;
@@ -164,11 +178,11 @@ static kl_status sector_records(const kl_density *d, int noise, int e, int64_t a
 {
     kl_status st = KL_OK;
     const int dim = kl_density_mine(d)->dim[e];
-    int64_t nwork = 0;
+    noise_size size = {0};
     KL_TRY(kl_batch_open_group(b, at, (int64_t)dim * dim, err));
-    if (noise) KL_TRY(noise_records(d, e, at, &nwork, b, err));
+    if (noise) KL_TRY(noise_records(d, e, at, &size, b, err));
     else KL_TRY(weight_records(d, e, at, b, err));
-    kl_batch_close_group(b, nwork);
+    kl_batch_close_group(b, size.nwork);
 out:
     return st;
 }
@@ -194,9 +208,9 @@ static kl_status run_listed(kl_exec *ex, const kl_density *d, int noise, kl_batc
 
 /* Noise has a record for every piece of every operator, a million in a molecule: a processor lists them a
    few sectors at a time. */
+enum { MANY = 1 << 16 };
 static kl_status run_records(kl_exec *ex, const kl_density *d, int noise, kl_dptr rho, kl_err *err)
 {
-    enum { MANY = 1 << 16 };
     kl_status st = KL_OK;
     const kl_basis *const mine = kl_density_mine(d);
     int64_t at = 0;
@@ -213,6 +227,20 @@ static kl_status run_records(kl_exec *ex, const kl_density *d, int noise, kl_dpt
 out:
     kl_batch_clear(&b);
     return st;
+}
+
+int64_t kl_density_noise_bytes(const kl_exec *ex, const kl_density *d)
+{
+    int64_t most = 0, listed = 0, room = 64; /* lists grow by doubling */
+    for (int e = 0; e < kl_density_mine(d)->nsec; e++) {
+        noise_size size = {0};
+        if (noise_records(d, e, 0, &size, NULL, NULL) != KL_OK) return 0; /* counting does not fail */
+        listed += size.nrec;
+        if (listed > most) most = listed;
+        if (listed > MANY && ex->space == KL_SPACE_HOST) listed = 0;
+    }
+    while (room < most) room *= 2;
+    return room * (int64_t)sizeof(kl_rec);
 }
 
 kl_status kl_density_records(const kl_density *d, kl_batch *b, kl_err *err)

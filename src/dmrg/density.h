@@ -28,6 +28,9 @@ static inline const kl_basis *kl_density_other(const kl_density *d)
    states. */
 kl_status kl_density_records(const kl_density *d, kl_batch *b, kl_err *err) KL_MUST_CHECK;
 
+/* Bytes of the lists that add noise to them; nothing is listed. */
+int64_t kl_density_noise_bytes(const kl_exec *ex, const kl_density *d);
+
 /* Writes the matrices to rho. */
 kl_status kl_density_make(kl_exec *ex, const kl_density *d, kl_dptr rho, kl_err *err) KL_MUST_CHECK;
 

@@ -28,9 +28,20 @@ typedef struct kl_dmrg_row kl_dmrg_row;
    tells anything. */
 enum { KL_NGUARD = 2 };
 
+/* states of the first sweeps of the automatic schedule where sectors are many and small */
+enum { KL_FIRST_MANY = 96 };
+
 /* States: runs of fewer end by a trial with more of them, beside whose terms those of the run stay
    (bartrial.h). */
 enum { KL_TRIED_BELOW = 64 };
+
+/* States of such a trial: four times as many, KL_TRIED_BELOW at most, and 16 at least, for four are less than
+   a site of two orbitals has. */
+static inline int kl_dmrg_trial_m(int kept)
+{
+    const int more = kept < 4 ? 16 : 4 * kept;
+    return kept >= KL_TRIED_BELOW ? kept : more < KL_TRIED_BELOW ? more : KL_TRIED_BELOW;
+}
 
 /* states of a sector whose state can be made exact by sweeps that keep next to all of a block */
 #define KL_CLOSED_MOST 4194304.0

@@ -5,6 +5,7 @@
 #include "dmrg/engine.h"
 #include "dmrg/onesite.h"
 #include "dmrg/opdense.h"
+#include "dmrg/planside.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/prof.h"
@@ -49,76 +50,6 @@ static kl_status dry_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y,
 
 static void dry_batch_release(kl_exec *ex, kl_batch *b) { (void)ex, (void)b; }
 
-/* States, or multiplets, on the other side of the cut that complete those of charge q: a wavefunction has no
-   more on this side. */
-static int64_t states_beyond(const kl_engine *e, kl_side side, int cut, kl_qn q)
-{
-    const kl_reach *const other = side == KL_RIGHT ? &e->reach_left[cut] : &e->reach_right[cut];
-    const int64_t at = kl_reach_find(other, kl_qn_sub(e->terms->model, e->target, q));
-    const double log_count = at < 0 ? -INFINITY : other->log_count[at];
-    return log_count < log(INT32_MAX) ? (int64_t)(exp(log_count) + 0.5) : INT32_MAX;
-}
-
-/* Kept basis at `cut` of a block whose enlarged basis is e. */
-static kl_status kept_basis(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *enlarged,
-                            kl_basis *out, kl_err *err)
-{
-    kl_status st = KL_OK;
-    int *dim = NULL;
-    *out = (kl_basis){0};
-    KL_TRY(kl_alloc(&dim, enlarged->nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_engine_share(e, side, cut, m, enlarged, dim, err));
-    for (int c = 0; c < enlarged->nsec; c++) {
-        const int64_t most = states_beyond(e, side, cut, enlarged->q[c]);
-        if (dim[c] > most) dim[c] = (int)most;
-    }
-    KL_TRY(kl_alloc(&out->q, enlarged->nsec, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&out->dim, enlarged->nsec, KL_MEM_MISC, err));
-    for (int c = 0; c < enlarged->nsec; c++) {
-        if (!dim[c]) continue;
-        out->q[out->nsec] = enlarged->q[c];
-        out->dim[out->nsec++] = dim[c];
-        out->total += dim[c];
-    }
-out:
-    kl_free(&dim);
-    if (st != KL_OK) kl_basis_clear(out);
-    return st;
-}
-
-typedef struct side_plan {
-    kl_block **block; /* [nsite+1] */
-    int64_t *bytes; /* [nsite+1]: operators and isometry of each cut */
-    int64_t *iso; /* [nsite+1]: numbers of that isometry */
-} side_plan;
-
-static kl_status lay_out(kl_engine *e, kl_exec *dry, kl_side side, int m, int from, int to, side_plan *s,
-                         kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_enlarged *en = NULL;
-    kl_basis kept = {0};
-    const int step = side == KL_LEFT ? 1 : -1;
-    KL_TRY(kl_block_create_edge(dry, e->mpo, side, e->target, &s->block[from], err));
-    for (int cut = from; cut != to; cut += step) {
-        const int pos = side == KL_LEFT ? cut : cut - 1;
-        KL_TRY(kl_engine_enlarge(e, side, pos, &s->block[cut]->basis, &en, err));
-        KL_TRY(kept_basis(e, side, cut + step, m, &en->basis, &kept, err));
-        KL_TRY(kl_block_create(dry, e->mpo, side, cut + step, &kept, &s->block[cut + step], err));
-        int64_t iso = 0;
-        for (int k = 0; k < kept.nsec; k++)
-            iso += (int64_t)kept.dim[k] * en->basis.dim[kl_basis_find(&en->basis, kept.q[k])];
-        s->bytes[cut + step] = 8 * (s->block[cut + step]->ndata + iso);
-        s->iso[cut + step] = iso;
-        kl_basis_clear(&kept);
-        kl_enlarged_destroy(&en);
-    }
-out:
-    kl_basis_clear(&kept);
-    kl_enlarged_destroy(&en);
-    return st;
-}
-
 static int by_flop(const void *pa, const void *pb)
 {
     const struct kl_dmrg_pair *const a = pa, *const b = pb;
@@ -162,7 +93,7 @@ out:
 /* The middle bond of a run that does not run: blocks of made-up bases without numbers. */
 typedef struct middle {
     kl_engine *e;
-    side_plan s[2];
+    kl_plan_side s[2];
     kl_enlarged *row, *col;
     kl_bigop *l, *r;
     kl_layout lay;
@@ -174,6 +105,7 @@ typedef struct middle {
     int64_t centre; /* doubles of the packs of the bond that has most of them */
     int64_t base_bytes; /* of terms, and of the operators' growth, whatever m is; */
     int64_t begin_bytes; /* while these are made */
+    int64_t noise_bytes; /* of the lists of noise, where it opened sectors */
 } middle;
 
 static void clear_middle(middle *c, int n)
@@ -185,12 +117,7 @@ static void clear_middle(middle *c, int n)
     kl_enlarged_destroy(&c->row);
     kl_enlarged_destroy(&c->col);
     kl_block_destroy(&c->absorbed);
-    for (int i = 0; i < 2; i++) {
-        for (int k = 0; c->s[i].block && k <= n; k++) kl_block_destroy(&c->s[i].block[k]);
-        kl_free(&c->s[i].block);
-        kl_free(&c->s[i].bytes);
-        kl_free(&c->s[i].iso);
-    }
+    for (int i = 0; i < 2; i++) kl_plan_side_clear(&c->s[i], n);
     kl_engine_destroy(&c->e);
 }
 
@@ -200,11 +127,12 @@ static kl_status absorb(const kl_terms *terms, kl_exec *dry, const kl_dmrg_opts 
 {
     kl_status st = KL_OK;
     const int c = terms->nsite / 2 - 1, m = plan->m + kl_onesite_more(plan->m, plan->m);
+    const kl_plan_keep keep = {m, 0};
     kl_basis kept = {0};
     kl_layout two = {0};
     KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &two, err));
     mid->two = two.n;
-    KL_TRY(kept_basis(mid->e, KL_RIGHT, c + 1, m, &mid->col->basis, &kept, err));
+    KL_TRY(kl_plan_kept(mid->e, KL_RIGHT, c + 1, keep, &mid->col->basis, &kept, err));
     KL_TRY(kl_block_create(dry, mid->e->mpo, KL_RIGHT, c + 1, &kept, &mid->absorbed, err));
     kl_enlarged_destroy(&mid->col);
     KL_TRY(kl_onesite_bare(mid->absorbed, &mid->col, &mid->r, err));
@@ -296,7 +224,7 @@ static double growth_flop(const kl_bigop *g, const kl_basis *kept)
 
 /* dry: an executor that gives no memory and runs nothing. */
 static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, const kl_dmrg_opts *o,
-                             kl_dmrg_plan *plan, middle *mid, kl_err *err)
+                             kl_plan_keep keep, kl_dmrg_plan *plan, middle *mid, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = terms->nsite, c = n / 2 - 1, lr = o->strategy == KL_STRATEGY_LR;
@@ -312,13 +240,8 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
     KL_TRY(kl_engine_create(terms, ex, &eo, &mid->e, err));
     mid->base_bytes = kl_mem_live_total() - before;
     mid->begin_bytes = kl_mem_watched_peak() - before;
-    for (int i = 0; i < 2; i++) {
-        side_plan *const s = &mid->s[i];
-        KL_TRY(kl_alloc(&s->block, n + 1, KL_MEM_MISC, err));
-        KL_TRY(kl_alloc(&s->bytes, n + 1, KL_MEM_MISC, err));
-        KL_TRY(kl_alloc(&s->iso, n + 1, KL_MEM_MISC, err));
-        KL_TRY(lay_out(mid->e, dry, i ? KL_RIGHT : KL_LEFT, plan->m, i ? n : 0, i ? 1 : n - 1, s, err));
-    }
+    for (int i = 0; i < 2; i++)
+        KL_TRY(kl_plan_side_lay(mid->e, dry, i ? KL_RIGHT : KL_LEFT, keep, &mid->s[i], err));
     const kl_block *const left = mid->s[0].block[c], *const right = mid->s[1].block[c + 2];
     KL_TRY(kl_engine_enlarge(mid->e, KL_LEFT, c, &left->basis, &mid->row, err));
     KL_TRY(kl_engine_enlarge(mid->e, KL_RIGHT, c + 1, &right->basis, &mid->col, err));
@@ -340,6 +263,12 @@ static kl_status make_middle(const kl_terms *terms, kl_exec *ex, kl_exec *dry, c
         KL_TRY(kl_bigop_make_dense(mid->r, err));
     }
     KL_TRY(kl_superblock_records(mid->l, mid->r, &mid->lay, &mid->batch, err));
+    if (keep.opened > 0) {
+        const kl_density d = {.wave = {.row = mid->row, .col = mid->col, .layout = &mid->lay},
+                              .nstate = o->nstate,
+                              .grown = mid->l};
+        mid->noise_bytes = kl_density_noise_bytes(ex, &d);
+    }
     plan->centre_doubles =
         left->ndata + (one ? mid->absorbed->ndata : right->ndata) + mid->l->npack + mid->r->npack;
     const int widest = one ? c : widest_bond(mid, n);
@@ -514,6 +443,9 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
         if (growth > solve) solve = growth;
     }
     plan->memory_bytes = packs + parts + density + solve + mid->batch.nrec * (int64_t)sizeof(kl_rec);
+    /* the lists of noise, when those of H x are gone */
+    const int64_t noise = packs + parts + density + 8 * dim * (2 * o->nstate + 1) + mid->noise_bytes;
+    if (noise > plan->memory_bytes) plan->memory_bytes = noise;
     if (ex->space == KL_SPACE_DEVICE) plan->memory_bytes += plan->memory_bytes / 8; /* pools round up */
     /* before the products, while sums are listed */
     const int64_t listing =
@@ -525,16 +457,6 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
                         ex->space == KL_SPACE_DEVICE
                             ? 8 * all_work
                             : parts + 2 * mid->batch.nrec * (int64_t)sizeof(kl_rec) + 8 * mid->batch.nwork);
-    if (plan->measuring_bytes > plan->memory_bytes) plan->memory_bytes = plan->measuring_bytes;
-    if (ex->space == KL_SPACE_DEVICE) {
-        plan->memory_bytes += kl_mem_device_live_bytes(); /* the executor's own */
-        plan->device_bytes = kl_pool_most(plan->memory_bytes);
-        if (ex->most_bytes > 0 && ex->most_bytes < plan->device_bytes) plan->device_bytes = ex->most_bytes;
-    } else {
-        if (mid->begin_bytes > plan->memory_bytes) plan->memory_bytes = mid->begin_bytes;
-        if (plan->m < KL_TRIED_BELOW) plan->memory_bytes += o->held_bytes; /* the trial's own */
-        plan->process_bytes = process_bytes(plan->memory_bytes);
-    }
     plan->states = kl_basis_states(mid->e->terms->model, &mid->s[0].block[c + 1]->basis);
     plan->dim = dim;
     plan->nsector = mid->lay.npair;
@@ -547,6 +469,21 @@ static void count_memory(const kl_exec *ex, const kl_dmrg_opts *o, const middle 
     plan->operator_doubles = blocks / 8;
     /* the state itself, too */
     plan->least_bytes = kl_engine_least_bytes(dim, o->nstate) + 8 * dim * o->nstate;
+}
+
+/* In all, of the sweeps' and of what is measured; begin: while terms and operators' growth are made. */
+static void sum_memory(const kl_exec *ex, int64_t begin, kl_dmrg_plan *plan)
+{
+    plan->memory_bytes =
+        plan->sweep_bytes > plan->measuring_bytes ? plan->sweep_bytes : plan->measuring_bytes;
+    if (ex->space == KL_SPACE_DEVICE) {
+        plan->memory_bytes += kl_mem_device_live_bytes(); /* the executor's own */
+        plan->device_bytes = kl_pool_most(plan->memory_bytes);
+        if (ex->most_bytes > 0 && ex->most_bytes < plan->device_bytes) plan->device_bytes = ex->most_bytes;
+    } else {
+        if (begin > plan->memory_bytes) plan->memory_bytes = begin;
+        plan->process_bytes = process_bytes(plan->memory_bytes);
+    }
 }
 
 /* Products with H at a bond. */
@@ -606,7 +543,7 @@ out:
 }
 
 /* Bytes on the device of the block at a cut, which bytes[cut] counts with its isometry here and there. */
-static double there_bytes(const side_plan *s, int cut)
+static double there_bytes(const kl_plan_side *s, int cut)
 {
     return ((double)s->bytes[cut] + 8.0 * (double)s->block[cut]->ndata) / 2;
 }
@@ -615,7 +552,7 @@ static double there_bytes(const side_plan *s, int cut)
 static void list_bonds(const middle *mid, const kl_dmrg_plan *plan, int nstate, kl_plan_bond *bond)
 {
     const int n = plan->nsite, at = n / 2 - 1;
-    const side_plan *const s = mid->s;
+    const kl_plan_side *const s = mid->s;
     const double states = (double)s[0].block[at]->basis.total * (double)s[1].block[at + 2]->basis.total,
                  operators = (double)(s[0].block[at]->ndata + s[1].block[at + 2]->ndata),
                  middle_work = bond_work(mid, at);
@@ -662,6 +599,43 @@ out:
     return st;
 }
 
+/* The memory of sweeps beside the settled ones of plan->m states: two sites are optimized together where
+   noise opened sectors; held: bytes of what the run keeps meanwhile. */
+static kl_status count_other(const kl_terms *terms, kl_exec *ex, kl_exec *dry, const kl_dmrg_opts *o,
+                             kl_plan_keep keep, int64_t held, kl_dmrg_plan *plan, kl_err *err)
+{
+    kl_status st = KL_OK;
+    middle mid = {0};
+    kl_dmrg_plan p = {.m = keep.m, .nsite = plan->nsite, .sites = keep.opened > 0 ? 2 : plan->sites};
+    kl_batch_init(&mid.batch);
+    KL_TRY(make_middle(terms, ex, dry, o, keep, &p, &mid, err));
+    count_memory(ex, o, &mid, &p);
+    const int64_t most = p.sweep_bytes + held;
+    if (most > plan->sweep_bytes) plan->sweep_bytes = most;
+out:
+    clear_middle(&mid, terms->nsite);
+    return st;
+}
+
+/* Of all sweeps: those with noise keep more states, and behind few states a trial keeps more. */
+static kl_status count_all(const kl_terms *terms, kl_exec *ex, kl_exec *dry, const kl_dmrg_opts *o,
+                           kl_dmrg_plan *plan, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_plan_keep noisy = kl_plan_keeps(o, plan->m);
+    const int trial = kl_dmrg_trial_m(plan->m);
+    kl_dmrg_opts guarded = *o;
+    /* of the automatic schedule's sweeps with noise the first three carry guards */
+    if (o->nsweep == 0 && plan->m <= KL_FIRST_MANY * 8 / 5 && o->nstate + KL_NGUARD <= KL_MAX_STATE)
+        guarded.nstate += KL_NGUARD;
+    if (noisy.opened > 0) KL_TRY(count_other(terms, ex, dry, &guarded, noisy, 0, plan, err));
+    if (trial > plan->m)
+        KL_TRY(count_other(terms, ex, dry, o, (kl_plan_keep){trial, 0},
+                           ex->space == KL_SPACE_DEVICE ? 0 : o->held_bytes, plan, err));
+out:
+    return st;
+}
+
 kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, int m,
                             kl_dmrg_plan *plan, kl_err *err)
 {
@@ -678,13 +652,16 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_release = dry_batch_release;
     *plan = (kl_dmrg_plan){
         .m = m, .nsite = terms->nsite, .sites = o->sites == KL_SITES_TWO || terms->nsite < 4 ? 2 : 1};
-    KL_TRY(make_middle(terms, ex, &dry, o, plan, &mid, err));
+    KL_TRY(make_middle(terms, ex, &dry, o, (kl_plan_keep){m, 0}, plan, &mid, err));
     count_memory(ex, o, &mid, plan);
     KL_TRY(count_seconds(ex, o, &mid, plan, err));
     KL_TRY(take_lists(o, plan, &mid, err));
     KL_TRY(plan_ways(plan, ex, err));
     KL_TRY(count_beyond(ex, o, &mid, plan, err));
     for (int k = 0; k < KL_NPLAN; k++) plan->seconds_sweep += plan->seconds_part[k];
+    clear_middle(&mid, terms->nsite);
+    KL_TRY(count_all(terms, ex, &dry, o, plan, err));
+    sum_memory(ex, mid.begin_bytes, plan);
 out:
     clear_middle(&mid, terms->nsite);
     if (st != KL_OK) kl_dmrg_plan_clear(plan);

@@ -12,7 +12,6 @@
 
 enum {
     M_FIRST = 24,
-    M_FIRST_MANY = 96, /* of many sectors */
     M_MAX = 4096,
     MAX_SWEEP = 100,
     /* sweeps that carry all guards: fewer miss a partner that needs more states than the first sweeps keep */
@@ -521,7 +520,7 @@ static double growth_of_m(const kl_schedule *s, const kl_dmrg_result *res, const
 static int next_m(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
 {
     const int k = res->nrow, m_cap = m_cap_of(s), warm = s->m_start > 0;
-    const int fewest = s->opts->many_sectors ? M_FIRST_MANY : M_FIRST,
+    const int fewest = s->opts->many_sectors ? KL_FIRST_MANY : M_FIRST,
               least = s->whole && s->block > fewest ? s->block : fewest;
     const int first = ((warm && s->m_start > least ? s->m_start : least) + 7) / 8 * 8;
     const int steps = warm || k == 0 ? k : k - 1;

@@ -14,9 +14,7 @@
 
 enum {
     SWEEPS = 4,
-    PRODUCTS = 8, /* with H at every bond, for each state */
-    MORE = 4, /* times as many states are tried as a run of few has, KL_TRIED_BELOW at most */
-    LEAST = 16 /* and these at least: four are less than a site of two orbitals has */
+    PRODUCTS = 8 /* with H at every bond, for each state */
 };
 
 double kl_bartrial_reach(const kl_terms *t)
@@ -157,10 +155,7 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     if (!is_wanted(x->t, found)) return KL_OK;
     const kl_dmrg_row *const last = &found->row[found->nrow - 1];
     const int kept = x->t->dmrg.discard > 0 && last->m_reached < last->m ? last->m_reached : last->m;
-    const int few = KL_TRIED_BELOW, more = MORE * kept > LEAST ? MORE * kept : LEAST,
-              m = kept >= few  ? kept
-                  : more < few ? more
-                               : few;
+    const int m = kl_dmrg_trial_m(kept);
     KL_TRY(better_order(x, m > kept, &options, name, sizeof name, &other, err));
     if (other == NULL) goto out;
     const kl_dmrg_opts o = trial_options(x->t, other, m, sweep);
