@@ -214,7 +214,8 @@ static void print_energies(FILE *to, const kl_result *r)
 static void print_stop(FILE *to, const kl_result *r)
 {
     const int converged = kl_dmrgrun_converged(&r->dmrg), energy = kl_dmrgrun_energy_converged(&r->dmrg);
-    const char *why = r->dmrg.wait == KL_WAIT_SPIN ? "sweeps have settled" : kl_report_stop(r->dmrg.stop);
+    const int settled = r->dmrg.wait == KL_WAIT_SPIN || r->dmrg.wait == KL_WAIT_SECTORS;
+    const char *why = settled ? "sweeps have settled" : kl_report_stop(r->dmrg.stop);
     /* nobody may want so little */
     if (energy && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
         why = "as far as rounding allows, the energy being small next to the terms of H";

@@ -62,6 +62,7 @@ typedef struct kl_report_item {
     double energy[KL_MAX_STATE], error_estimate, discarded;
     int m;
     kl_dmrg_stop stop;
+    kl_dmrg_wait wait;
     int energy_converged, converged; /* kl_dmrgrun_converged */
     int lowest;        /* 1 or 0: of the sectors that were tried; -1: there was no choice */
     char output[512];  /* "" for none */

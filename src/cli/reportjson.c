@@ -15,10 +15,14 @@
 #include "dmrg/schedule.h"
 
 /* Why the run ended. */
-static const char *stop_word(kl_dmrg_stop stop, int energy, int converged)
+static const char *stop_word(kl_dmrg_stop stop, kl_dmrg_wait wait, int energy, int converged)
 {
     switch (stop) {
-    case KL_STOP_CONVERGED: return converged ? "converged" : energy ? "energy_converged" : "mixed_spins";
+    case KL_STOP_CONVERGED:
+        return converged                 ? "converged"
+               : energy                  ? "energy_converged"
+               : wait == KL_WAIT_SECTORS ? "sectors_untried"
+                                         : "mixed_spins";
     case KL_STOP_SCHEDULE: return "schedule";
     case KL_STOP_MAX_SWEEP: return "max_sweeps";
     case KL_STOP_M_MAX: return "m_max";
@@ -156,7 +160,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "discarded", d->discarded);
         kl_json_bool(&j, "converged", converged);
         kl_json_bool(&j, "energy_converged", kl_dmrgrun_energy_converged(d));
-        kl_json_text(&j, "stop", stop_word(d->stop, kl_dmrgrun_energy_converged(d), converged));
+        kl_json_text(&j, "stop", stop_word(d->stop, d->wait, kl_dmrgrun_energy_converged(d), converged));
         kl_json_text(&j, "waits_for", kl_dmrg_wait_text[d->wait]);
         kl_json_real(&j, "gap", d->gap);
         kl_json_real(&j, "unresolved", d->unresolved);
@@ -228,7 +232,7 @@ static void json_item(kl_json *j, const kl_report_item *item)
     }
     kl_json_bool(j, "converged", item->converged);
     if (!item->exact) kl_json_bool(j, "energy_converged", item->energy_converged);
-    kl_json_text(j, "stop", stop_word(item->stop, item->energy_converged, item->converged));
+    kl_json_text(j, "stop", stop_word(item->stop, item->wait, item->energy_converged, item->converged));
     if (item->lowest >= 0) kl_json_bool(j, "lowest", item->lowest);
     kl_json_text(j, "output", item->output[0] != '\0' ? item->output : NULL);
     if (item->nvalue > 0) {

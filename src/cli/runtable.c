@@ -70,7 +70,8 @@ kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char
                            .exact = exact,
                            .lowest = -1,
                            .m = d->nrow > 0 ? d->row[d->nrow - 1].m_reached : 0,
-                           .stop = exact ? exact_stop(r) : d->stop};
+                           .stop = exact ? exact_stop(r) : d->stop,
+                           .wait = exact ? KL_WAIT_NOTHING : d->wait};
     item.energy_converged = exact ? item.stop == KL_STOP_CONVERGED : kl_dmrgrun_energy_converged(d);
     item.converged = exact ? item.energy_converged : kl_dmrgrun_converged(d);
     snprintf(item.label, sizeof(item.label), "%s", label);

@@ -483,6 +483,7 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     kl_dmrg_result *const res = r->res;
     kl_valley lower = {0};
     r->other.rival = 0;
+    res->searched = r->plan.whole;
     if (!kl_valleys_wanted(r->o) || res->stop != KL_STOP_CONVERGED || res->nrow > VALLEY_SWEEPS ||
         r->plan.whole || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
         return KL_OK;
@@ -494,6 +495,7 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     same.nstate = 1;
     st = kl_valleys_compare(r->e->terms, fast_for_few(r, START_M), &same, r->o, r->mon, &here, &lower,
                             &r->other, err);
+    res->searched = st == KL_OK && !r->other.cut;
     if (st == KL_ENOMEM) st = KL_OK; /* what was found stands */
     if (now.mixed > 0) r->other.rival = 0; /* guards know such a state better */
     if (st != KL_OK || !lower.state) goto out;

@@ -56,7 +56,8 @@ typedef enum kl_dmrg_wait {
     KL_WAIT_KEPT,       /* the state kept lies above the energy told */
     KL_WAIT_GUARD,      /* states that lie close are not told apart yet */
     KL_WAIT_TRIAL,      /* the trial that tells the error bar (run/bartrial.h), which was interrupted */
-    KL_WAIT_SPIN        /* the energy is good enough but for states of several spins that are mixed in */
+    KL_WAIT_SPIN,       /* the energy is good enough but for states of several spins that are mixed in */
+    KL_WAIT_SECTORS /* a search through the sectors of strings that H keeps, which was cut or not made */
 } kl_dmrg_wait;
 extern const char *const kl_dmrg_wait_text[];
 
@@ -209,6 +210,7 @@ typedef struct kl_dmrg_result {
     /* products of signs and flips of sites that H keeps and no charge tells: 2^strings sectors, of which
        trials have looked into some; 0, too: not known */
     int strings;
+    int searched; /* 1: none of these sectors was left out; not kept in files, where `wait' says it */
     kl_dmrg_wait wait; /* what kept the accuracy from being reached */
     double energy_extrapolated;
     double discarded; /* of the last sweep */

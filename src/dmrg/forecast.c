@@ -14,6 +14,7 @@ const char *const kl_dmrg_wait_text[] = {
     "states that lie close to be told apart",
     "other sweeps that tell the error bar, which were interrupted",
     "a state of one total spin: its <S^2> is that of several mixed, and the error is told larger for that",
+    "a search through all sectors that H keeps: it was cut, or not made, and a lower state may be missed",
 };
 
 /* The last sweep before `at` that kept fewer states; -1: there is none without noise. */

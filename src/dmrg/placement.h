@@ -2,8 +2,8 @@
    which of them the site is in is a number of its own, though no charge tells it (electrons that never move
    among others that do). A placement says it of all sites; H within one is a Hamiltonian of smaller sites.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef KL_PLACEMENT_H
-#define KL_PLACEMENT_H
+#ifndef KL_DMRG_PLACEMENT_H
+#define KL_DMRG_PLACEMENT_H
 #include "dmrg/engine.h"
 
 typedef struct kl_labels {

@@ -8,6 +8,7 @@
 #include "dmrg/products.h"
 #include "dmrg/signstrings.h"
 #include "dmrg/stringtrials.h"
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ enum {
     SHUFFLED = 4, /* descents from placements at random */
     EVERY = 1000, /* where there are no more, all placements are asked for */
     ASKED = 1000, /* placements that are asked for anyhow */
+    STEPS = 50000, /* labels set while they are counted */
     /* of their energies: states kept, half-sweeps, products with H at a bond */
     KEPT = 16,
     PASSES = 3,
@@ -377,13 +379,80 @@ static const char *best_of(const search *s)
     return s->known[best].label;
 }
 
-typedef struct every { /* placements of the same labels among sites alike */
+typedef struct every { /* placements that are gone through */
+    int any; /* 1: all that charges allow; 0: those of the same labels among sites alike */
     int *first; /* [nsite] the first site alike */
     int *left; /* [nsite][most] labels that sites alike have not got yet, at the first one */
+    int told[KL_MAX_CHARGE]; /* 1: labels alone tell the charge */
+    int *least, *largest; /* [nsite + 1][KL_MAX_CHARGE] what sites from there on have of such a charge */
+    int has[KL_MAX_CHARGE]; /* what sites before have of it */
     char *label; /* [nsite] */
-    int n, asking; /* how many; 1: each is asked for */
+    int n, steps, asking; /* how many; labels set; 1: each is asked for */
     double best;
 } every;
+
+/* Of a charge that labels tell: the value of label h at position p. */
+static int charge_of(const search *s, int p, int h, int c)
+{
+    int a = 0;
+    while (s->l->of[p * s->l->most + a] != h) a++;
+    return s->t->type[p]->state_charge[a][c];
+}
+
+static int labels_tell(const search *s, int c)
+{
+    if (s->t->model->charge[c].modulus > 0) return 0;
+    for (int p = 0; p < s->t->nsite; p++)
+        for (int a = 0; a < s->t->type[p]->dim; a++)
+            if (s->t->type[p]->state_charge[a][c] != charge_of(s, p, s->l->of[p * s->l->most + a], c))
+                return 0;
+    return 1;
+}
+
+static kl_status bound_charges(const search *s, every *a, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = s->t->nsite;
+    KL_TRY(kl_alloc(&a->least, (int64_t)(n + 1) * KL_MAX_CHARGE, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&a->largest, (int64_t)(n + 1) * KL_MAX_CHARGE, KL_MEM_WORK, err));
+    for (int c = 0; c < s->t->model->ncharge; c++) {
+        a->told[c] = labels_tell(s, c);
+        a->least[n * KL_MAX_CHARGE + c] = a->largest[n * KL_MAX_CHARGE + c] = 0;
+        for (int p = n - 1; p >= 0 && a->told[c]; p--) {
+            int low = INT_MAX, high = INT_MIN;
+            for (int h = 0; h < s->l->n[p]; h++) {
+                const int v = charge_of(s, p, h, c);
+                low = v < low ? v : low;
+                high = v > high ? v : high;
+            }
+            a->least[p * KL_MAX_CHARGE + c] = low + a->least[(p + 1) * KL_MAX_CHARGE + c];
+            a->largest[p * KL_MAX_CHARGE + c] = high + a->largest[(p + 1) * KL_MAX_CHARGE + c];
+        }
+    }
+out:
+    return st;
+}
+
+/* Whether sites from p on can have what the charges want still. */
+static int is_within(const search *s, const every *a, int p)
+{
+    int within = 1;
+    for (int c = 0; c < s->t->model->ncharge; c++) {
+        if (!a->told[c]) continue;
+        const int rest = s->o->target.v[c] - a->has[c];
+        within &= rest >= a->least[p * KL_MAX_CHARGE + c] && rest <= a->largest[p * KL_MAX_CHARGE + c];
+    }
+    return within;
+}
+
+/* Label h comes to position p (by 1), or goes (by -1). */
+static void set_label(const search *s, every *a, int p, int h, int by)
+{
+    a->label[p] = (char)h;
+    a->left[a->first[p] * s->l->most + h] -= by;
+    for (int c = 0; c < s->t->model->ncharge; c++)
+        if (a->told[c]) a->has[c] += by * charge_of(s, p, h, c);
+}
 
 /* From position p on; more than EVERY are not counted. */
 static kl_status go_through(search *s, int p, every *a, kl_err *err)
@@ -395,20 +464,30 @@ static kl_status go_through(search *s, int p, every *a, kl_err *err)
         if (a->asking) KL_TRY(ask(s, a->label, a->best, &which, err));
         return KL_OK;
     }
-    int *const left = a->left + (int64_t)a->first[p] * s->l->most;
-    for (int h = 0; h < s->l->most && a->n <= EVERY && !s->interrupted; h++) {
-        if (left[h] == 0) continue;
-        left[h]--;
-        a->label[p] = (char)h;
-        KL_TRY(go_through(s, p + 1, a, err)); /* depth: the sites */
-        left[h]++;
+    for (int h = 0; h < s->l->n[p] && a->n <= EVERY && a->steps < STEPS && !s->interrupted; h++) {
+        if (!a->any && a->left[a->first[p] * s->l->most + h] == 0) continue;
+        a->steps++;
+        set_label(s, a, p, h, 1);
+        if (is_within(s, a, p + 1)) KL_TRY(go_through(s, p + 1, a, err)); /* depth: the sites */
+        set_label(s, a, p, h, -1);
     }
 out:
     return st;
 }
 
-/* Where they are few, all of them: then nothing is missed. */
-static kl_status ask_all(search *s, const char *from, int *few, kl_err *err)
+/* *n: how many there are, EVERY at most where they are counted to the end. */
+static kl_status count_all(search *s, every *a, int any, int *few, kl_err *err)
+{
+    a->any = any;
+    a->n = a->steps = 0;
+    const kl_status st = go_through(s, 0, a, err);
+    *few = a->n <= EVERY && a->steps < STEPS;
+    return st;
+}
+
+/* Where they are few, all that charges allow, or at least those of the same labels: nothing is missed of
+   these. *all 1: there are no others. */
+static kl_status ask_all(search *s, const char *from, int *few, int *all, kl_err *err)
 {
     kl_status st = KL_OK;
     const int n = s->t->nsite;
@@ -416,6 +495,7 @@ static kl_status ask_all(search *s, const char *from, int *few, kl_err *err)
     KL_TRY(kl_alloc(&a.first, n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&a.left, (int64_t)n * s->l->most, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&a.label, n, KL_MEM_WORK, err));
+    KL_TRY(bound_charges(s, &a, err));
     memset(a.left, 0, sizeof *a.left * (size_t)n * (size_t)s->l->most);
     for (int p = 0; p < n; p++) {
         int q = 0;
@@ -423,21 +503,25 @@ static kl_status ask_all(search *s, const char *from, int *few, kl_err *err)
         a.first[p] = q;
         a.left[q * s->l->most + from[p]]++;
     }
-    KL_TRY(go_through(s, 0, &a, err));
-    *few = a.n <= EVERY;
+    KL_TRY(count_all(s, &a, 1, all, err));
+    *few = *all;
+    if (!*all) KL_TRY(count_all(s, &a, 0, few, err));
     for (int k = 0; k < s->n; k++) a.best = fmin(a.best, s->known[k].energy);
-    a.n = 0;
+    a.n = a.steps = 0;
     a.asking = 1;
     if (*few) KL_TRY(go_through(s, 0, &a, err));
 out:
     kl_free(&a.first);
     kl_free(&a.left);
+    kl_free(&a.least);
+    kl_free(&a.largest);
     kl_free(&a.label);
     return st;
 }
 
-/* From the placement found, and from others of the labels that this leads to. */
-static kl_status descend_from_all(search *s, const char *found, kl_err *err)
+/* From the placement found, and from others of the labels that this leads to. *all 1: no placement was left
+   out. */
+static kl_status descend_from_all(search *s, const char *found, int *all, kl_err *err)
 {
     kl_status st = KL_OK;
     char *base = NULL, *label = NULL;
@@ -447,7 +531,7 @@ static kl_status descend_from_all(search *s, const char *found, kl_err *err)
     KL_TRY(kl_alloc(&label, n, KL_MEM_WORK, err));
     memcpy(base, found, (size_t)n);
     KL_TRY(descend(s, base, err));
-    KL_TRY(ask_all(s, base, &few, err));
+    KL_TRY(ask_all(s, base, &few, all, err));
     for (int o = 0; o < NORDER && !few && !is_spent(s); o++) {
         KL_TRY(arrange(s, base, (order)o, label, err));
         KL_TRY(descend(s, label, err));
@@ -541,7 +625,8 @@ static kl_status compare_best(search *s, const char *found, kl_valley *lower, kl
     }
     if (!lower->state) settled->rival = rival_of(all, n, s->here->energy, s->here->bar, own);
     else if (!s->interrupted)
-        *settled = (kl_valley_settled){.known = settled->strings == 0,
+        *settled = (kl_valley_settled){.cut = settled->cut,
+                                       .known = settled->strings == 0,
                                        .energy = lower->energy,
                                        .bar = all[own].bar,
                                        .beyond = rival_of(all, n, lower->energy, all[own].bar, own)};
@@ -566,18 +651,21 @@ kl_status kl_places_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts
     kl_labels l = {0};
     char *found = NULL;
     search s = {.t = t, .ex = ex, .e = e, .o = o, .mon = mon, .here = here, .l = &l};
-    int has, any = 1;
+    int has, all, any = 1;
     *lower = (kl_valley){0};
+    settled->cut = 0;
     settled->strings = 1; /* there may be */
     s.most = MOST_WORK * here->flop;
     s.unit = kl_terms_units(t).gap;
     KL_TRY(kl_labels_find(t, &l, err));
     if (!kl_places_worth(&l) || here->state->centre != 0 || t->nsite < 3) goto out;
+    settled->cut = 1;
     KL_TRY(kl_alloc(&found, t->nsite, KL_MEM_WORK, err));
     KL_TRY(find_labels(&s, found, &has, err));
     if (!has) KL_TRY(find_product(&s, found, &any, err));
     if (!any) goto out;
-    KL_TRY(descend_from_all(&s, found, err));
+    KL_TRY(descend_from_all(&s, found, &all, err));
+    settled->cut = !all || s.interrupted;
     KL_TRY(count_strings(&s, found, &settled->strings, err));
     KL_TRY(compare_best(&s, has ? found : NULL, lower, settled, err));
 out:

@@ -6,13 +6,17 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEVELS = 3 };
+enum {
+    LEVELS = 3,
+    FEW = 4 /* strings that are tried anyhow: mirrors of all sites, as a chain without charges has them */
+};
 #define HIGHER 1.0 /* of the unit: what the value found is put higher by, and the other lower */
 #define HAS 0.9    /* size of a value that a state has */
 #define FEWER 0.2
 #define DIFFERENT 0.2 /* values of two states */
 /* of the run's work: once trials have taken that, there are no more */
 #define MOST_WORK 1.0
+#define MIXED_WORK 0.1 /* the same of a state that is not told apart from another anyhow */
 #define LEAST_WORK 1e9 /* and flops that are worth it anyhow */
 /* wanted of one run after the other; the last one wants what the run wanted */
 static const double accuracy[LEVELS - 1] = {1e-3, 1e-6};
@@ -399,7 +403,8 @@ out:
 
 kl_status kl_stringtrials_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e,
                                   const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
-                                  const kl_valley_here *here, kl_valley *lower, double *rival, kl_err *err)
+                                  const kl_valley_here *here, kl_valley *lower, kl_valley_settled *settled,
+                                  kl_err *err)
 {
     kl_status st = KL_OK;
     kl_signstrings list = {0};
@@ -408,10 +413,17 @@ kl_status kl_stringtrials_compare(const kl_terms *t, kl_exec *ex, const kl_engin
     *lower = (kl_valley){0};
     if (here->state->centre != 0 || t->nsite < 3) return KL_OK;
     KL_TRY(kl_signstrings_find(t, 0, KL_MOST_STRINGS, &list, err));
-    const double most = here->mixed ? LEAST_WORK : fmax(MOST_WORK * here->flop, LEAST_WORK);
-    for (int k = 0; k < list.n && !lower->state && a.flop <= most; k++) {
+    const double most = fmax((here->mixed ? MIXED_WORK : MOST_WORK) * here->flop, LEAST_WORK);
+    settled->cut |= list.n == KL_MOST_STRINGS; /* there may be more */
+    for (int k = 0, tried = 0; k < list.n && !lower->state; k++) {
         KL_TRY(kl_signstrings_value(&list, k, here->state, &value, err));
-        if (fabs(value) > HAS) KL_TRY(try_string(&a, k, value, lower, rival, err));
+        if (!(fabs(value) > HAS)) continue; /* its image is a state as low */
+        if ((here->mixed || tried >= FEW) && a.flop > most) {
+            settled->cut = 1;
+            break;
+        }
+        KL_TRY(try_string(&a, k, value, lower, &settled->rival, err));
+        tried++;
     }
 out:
     kl_signstrings_clear(&list);

@@ -10,12 +10,13 @@
 
 /* For one string after the other the lowest state of the other value is looked for, by trials with moves and
    by runs of H and a multiple of the string that puts the value found higher: a rough run, then finer ones as
-   long as bars overlap. *lower: its state is one that lies below `here`; NULL: none was found. *rival becomes
-   larger than 0 where a state of another value lies within this. Trials end when they took as long as the run
-   by `o`, which is the one that `here` comes from. e: as for kl_valleys_compare. */
+   long as bars overlap. *lower: its state is one that lies below `here`; NULL: none was found. settled->rival
+   becomes larger than 0 where a state of another value lies within this. Trials of more than a few strings
+   end when they took as long as the run by `o`, which is the one that `here` comes from; settled->cut becomes
+   1 where some string had no trial then. e: as for kl_valleys_compare. */
 kl_status kl_stringtrials_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e,
                                   const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
-                                  const kl_valley_here *here, kl_valley *lower, double *rival,
+                                  const kl_valley_here *here, kl_valley *lower, kl_valley_settled *settled,
                                   kl_err *err) KL_MUST_CHECK;
 
 /* How many strings there are that charges say nothing of. */

@@ -307,7 +307,7 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
     if (lower->state && lower->energy >= here->energy - LOWER * kl_terms_units(t).gap)
         KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));
     if (!lower->state && settled->strings > 0)
-        KL_TRY(kl_stringtrials_compare(t, ex, e, o, mon, here, lower, &settled->rival, err));
+        KL_TRY(kl_stringtrials_compare(t, ex, e, o, mon, here, lower, settled, err));
 out:
     if (st != KL_OK) kl_state_destroy(&lower->state);
     return st;

@@ -374,7 +374,7 @@ static kl_status get_dmrg(const kl_h5_in *in, int nsite, kl_dmrg_result *d, kl_e
         KL_TRY(kl_h5_get_real(in, group, "gap", &d->gap, err));
         KL_TRY(kl_h5_get_real(in, group, "unresolved", &d->unresolved, err));
         KL_TRY(kl_h5_get_real(in, group, "distance", &d->distance, err));
-        KL_TRY(kl_h5_get_small(in, group, "wait", 0, KL_WAIT_SPIN, &wait, err));
+        KL_TRY(kl_h5_get_small(in, group, "wait", 0, KL_WAIT_SECTORS, &wait, err));
         d->wait = (kl_dmrg_wait)wait;
     }
     if (H5Aexists(group, "strings") > 0)

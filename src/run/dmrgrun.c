@@ -34,7 +34,7 @@ int kl_dmrgrun_manifold(const kl_dmrg_result *d)
 
 int kl_dmrgrun_energy_converged(const kl_dmrg_result *d)
 {
-    return d->stop == KL_STOP_CONVERGED && d->wait != KL_WAIT_SPIN;
+    return d->stop == KL_STOP_CONVERGED && d->wait != KL_WAIT_SPIN && d->wait != KL_WAIT_SECTORS;
 }
 
 void kl_dmrgrun_mixed(kl_dmrg_result *d, double before, double wanted)

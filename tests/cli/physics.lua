@@ -47,6 +47,18 @@ onsite(U * n_c(i)*n_f(i))
     local found = document "show places.h5"
     ok(text:find "\nsectors +H keeps 5 products of signs" and found.hidden_strings == 5,
         "strings that no charge tells", text)
+    ok(found.converged == false and found.energy_converged and found.waits_for == "nothing",
+        "all its placements are asked for", found.stop, found.waits_for)
+    -- 1716 placements, two states, whose sectors are not searched: of neither a lower one is ruled out
+    for _, line in ipairs { "--sites 13 --charge Nc=5 --charge Nf=6",
+        "--sites 12 --charge Nc=5 --charge Nf=5 --states 2" } do
+        _, text = run("dmrg ./places.lua -o places.h5 " .. line)
+        local many = document "show places.h5"
+        ok(text:find "\nstopped +NOT CONVERGED: sweeps have settled; the accuracy waits for a search through "
+            and many.converged == false and many.energy_converged == false
+            and many.stop == "sectors_untried" and many.waits_for:find "^a search through all sectors",
+            "and not all: " .. line, text, many.stop)
+    end
     local chain = document "dmrg heisenberg --sites 6 --charge Sz=0 --output none"
     ok(chain.hidden_strings == 0, "a chain with Sz has none", chain.hidden_strings)
 end

@@ -544,6 +544,5 @@ int main(void)
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_memory),
     };
-    cmocka_set_test_filter(getenv("KL_TEST_ONLY"));
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "dmrg/places.h"
 #include "dmrg/signstrings.h"
 #include "kl_test.h"
+#include "run/dmrgrun.h"
 
 enum { MOST = 16 };
 
@@ -43,6 +44,7 @@ typedef struct hard {
     double there, without,
         pair; /* potential on a site with a label and without, energy of neighbours alike */
     uint64_t seeds;
+    int many; /* 1: more placements than are all asked for */
 } hard;
 
 static int joined(const hard *h, int p, int q)
@@ -88,15 +90,15 @@ static double lowest(const hard *h, double *second)
 static void test_ground_states(void **state)
 {
     static const hard list[] = {
-        {"falicov_kimball", "ladder:6x2", "Nc=6 Nf=6", "U=4", 6, 2, 6, 6, 4, 0, 0, 3},
-        {"falicov_kimball", "ladder:6x2", "Nc=5 Nf=6", "U=4", 6, 2, 5, 6, 4, 0, 0, 1},
-        {"falicov_kimball", "chain:12", "Nc=3 Nf=4", "U=4", 12, 1, 3, 4, 4, 0, 0, 1},
-        {"falicov_kimball", "chain:12", "Nc=3 Nf=4", "U=8", 12, 1, 3, 4, 8, 0, 0, 1},
-        {"falicov_kimball", "chain:13", "Nc=7 Nf=10", "U=-4", 13, 1, 7, 10, -4, 0, 0, 1},
-        {"falicov_kimball", "chain:12", "Nc=9 Nf=6", "U=16", 12, 1, 9, 6, 16, 0, 0, 1},
-        {"falicov_kimball", "chain:12", "Nc=5 Nf=6", "U=8", 12, 1, 5, 6, 8, 0, 0, 3},
-        {"falicov_kimball", "chain:12", "Nc=3 Nf=4", "U=-4", 12, 1, 3, 4, -4, 0, 0, 1},
-        {"electrons_ising", "chain:11", "Nc=4", "V=2 K=0.5", 11, 1, 4, -1, 1, -1, 0.125, 1},
+        {"falicov_kimball", "ladder:6x2", "Nc=6 Nf=6", "U=4", 6, 2, 6, 6, 4, 0, 0, 3, 0},
+        {"falicov_kimball", "ladder:6x2", "Nc=5 Nf=6", "U=4", 6, 2, 5, 6, 4, 0, 0, 1, 0},
+        {"falicov_kimball", "chain:12", "Nc=3 Nf=4", "U=4", 12, 1, 3, 4, 4, 0, 0, 1, 0},
+        {"falicov_kimball", "chain:12", "Nc=3 Nf=4", "U=8", 12, 1, 3, 4, 8, 0, 0, 1, 0},
+        {"falicov_kimball", "chain:13", "Nc=7 Nf=10", "U=-4", 13, 1, 7, 10, -4, 0, 0, 1, 0},
+        {"falicov_kimball", "chain:12", "Nc=9 Nf=6", "U=16", 12, 1, 9, 6, 16, 0, 0, 1, 0},
+        {"falicov_kimball", "chain:12", "Nc=5 Nf=6", "U=8", 12, 1, 5, 6, 8, 0, 0, 3, 0},
+        {"falicov_kimball", "chain:12", "Nc=3 Nf=4", "U=-4", 12, 1, 3, 4, -4, 0, 0, 1, 0},
+        {"electrons_ising", "chain:11", "Nc=4", "V=2 K=0.5", 11, 1, 4, -1, 1, -1, 0.125, 1, 1},
     };
     const size_t n = KL_TEST_WATCHED ? 1 : sizeof list / sizeof *list;
     (void)state;
@@ -114,6 +116,10 @@ static void test_ground_states(void **state)
             expect_true(r.res.error_estimate < 1e-7);
             if (second - exact < 1e-10) expect_true(r.res.unresolved > 0 && r.res.distance == 1);
             else expect_true(r.res.unresolved == 0);
+            expect_eq(r.res.searched, !list[i].many);
+            expect_eq(r.res.wait == KL_WAIT_SECTORS, list[i].many);
+            expect_eq(kl_dmrgrun_energy_converged(&r.res), !list[i].many);
+            expect_eq(kl_dmrgrun_converged(&r.res), !list[i].many && r.res.unresolved == 0);
             core_drop(&r);
         }
         core_close(&j);
@@ -124,7 +130,7 @@ static void test_ground_states(void **state)
 /* A state within a placement, as one of all, has its energy there, the labels, and no sweep changes it. */
 static void test_embed(void **state)
 {
-    static const hard h = {"falicov_kimball", "chain:7", "Nc=3 Nf=3", "U=4", 7, 1, 3, 3, 4, 0, 0, 1};
+    static const hard h = {"falicov_kimball", "chain:7", "Nc=3 Nf=3", "U=4", 7, 1, 3, 3, 4, 0, 0, 1, 0};
     static const char label[] = {1, 0, 0, 1, 0, 1, 0};
     (void)state;
     kl_err err = {""};
@@ -186,6 +192,7 @@ static void test_run_out(void **state)
             expect_true(st == KL_OK || (st == KL_ENOMEM && lower.state == NULL));
             if (st != KL_OK) continue;
             expect_eq(settled.strings, 0);
+            expect_eq(settled.cut, 0);
             expect_eq(lower.state != NULL, high);
             expect_eq(settled.known, high);
             if (high) expect_near(lower.energy, r.res.energy[0], 1e-8);

@@ -93,14 +93,14 @@ static void test_run_out(void **state)
     int64_t k = 1;
     for (; st != KL_OK; k += 1 + k / 5) {
         kl_valley lower;
-        double rival = 0;
+        kl_valley_settled settled = {0};
         kl_dense_release();
         kl_mem_fail_after(k);
-        st = kl_stringtrials_compare(j.terms, j.ex, &same, &r.opts, NULL, &here, &lower, &rival, &err);
+        st = kl_stringtrials_compare(j.terms, j.ex, &same, &r.opts, NULL, &here, &lower, &settled, &err);
         kl_mem_fail_after(0);
         kl_test_case("allocation %lld", (long long)k);
         expect_true(st == KL_OK || (st == KL_ENOMEM && lower.state == NULL));
-        if (st == KL_OK) expect_true(lower.state == NULL);
+        if (st == KL_OK) expect_true(lower.state == NULL && settled.cut == 0);
     }
     expect_true(k > 1000);
     core_drop(&r);

@@ -19,10 +19,10 @@
 
 /* 1 where sanitizers watch every access, which takes ten times as long: tests do there less of what they do
    many times. */
-#ifdef __SANITIZE_ADDRESS__
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { KL_TEST_WATCHED = 1 };
 #elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 enum { KL_TEST_WATCHED = 1 };
 #else
 enum { KL_TEST_WATCHED = 0 };
@@ -30,6 +30,13 @@ enum { KL_TEST_WATCHED = 0 };
 #else
 enum { KL_TEST_WATCHED = 0 };
 #endif
+
+/* Of a program's tests those alone whose names KL_TEST_ONLY matches, where it is set: test_b* */
+__attribute__((constructor, unused)) static void kl_test_only(void)
+{
+    const char *const pattern = getenv("KL_TEST_ONLY");
+    if (pattern != NULL) cmocka_set_test_filter(pattern);
+}
 
 /* `all`, or what KL_TEST_ROUNDS allows if that is less, for tools that watch from outside. */
 static int kl_test_allowed(int all)

@@ -21,6 +21,8 @@ static void test_mixed(void **state)
         {KL_STOP_M_MAX, 4e-9, 2e-8, 0, 0, 0},
     };
     (void)state;
+    const kl_dmrg_result untried = {.stop = KL_STOP_CONVERGED, .wait = KL_WAIT_SECTORS};
+    expect_true(!kl_dmrgrun_energy_converged(&untried) && !kl_dmrgrun_converged(&untried));
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         kl_dmrg_result d = {
             .stop = rows[k].stop, .error_estimate = rows[k].bar, .unresolved = rows[k].unresolved};
