@@ -1,6 +1,7 @@
 /* Sweeps with more states or in a better order of the sites: see bartrial.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/bartrial.h"
+#include "comm/ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -49,7 +50,7 @@ static int is_wanted(const kl_task *t, const kl_dmrg_result *found)
 {
     const int ended = found->stop == KL_STOP_M_MAX || found->stop == KL_STOP_DISCARD ||
                       found->stop == KL_STOP_MAX_SWEEP || found->stop == KL_STOP_SCHEDULE;
-    if (!(ended || is_tight(t, found)) || t->ex->ranks != NULL || found->nrow == 0) return 0;
+    if (!(ended || is_tight(t, found)) || found->nrow == 0) return 0;
     return isfinite(found->error_estimate);
 }
 
@@ -92,7 +93,7 @@ static kl_status better_order(const kl_dmrgrun *x, int always, kl_options *o, ch
         KL_TRY(task_in_order(x, o, text, &other, err));
         const double spread = kl_bartrial_reach(other->terms);
         kl_task_destroy(&other);
-        if (!(spread < least)) continue;
+        if (!kl_ranks_any(x->t->ex, spread < least)) continue;
         least = spread;
         snprintf(name, room, "%s", word);
     }
@@ -152,7 +153,8 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     kl_state *state = NULL;
     kl_dmrg_result trial = {0};
     kl_dmrg_sweep sweep[SWEEPS];
-    if (!is_wanted(x->t, found)) return KL_OK;
+    /* a run that all ranks make, or none: whatever rounding makes of it on other processors */
+    if (!kl_ranks_any(x->t->ex, is_wanted(x->t, found))) return KL_OK;
     const kl_dmrg_row *const last = &found->row[found->nrow - 1];
     const int kept = x->t->dmrg.discard > 0 && last->m_reached < last->m ? last->m_reached : last->m;
     const int m = kl_dmrg_trial_m(kept);

@@ -12,7 +12,7 @@
 double kl_bartrial_reach(const kl_terms *t);
 
 /* Widens the error bar of `found', of the run x, where the trial ends at a lower energy; x->watch hears of
-   it. Nothing is tried on several ranks, nor in runs that converged, but for those that kept
+   it; several ranks make the trial together. Nothing is tried in runs that converged, but for those that kept
    few states and may keep no more: where the trial ends below their error bar they have not converged. */
 kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_result *found,
                       kl_err *err) KL_MUST_CHECK;

@@ -168,6 +168,16 @@ ok(#parts == 2 and parts[1].truncation > 0 and parts[2]["waiting for other ranks
     waited:find "waiting +for other ranks: rank 0 %d+ %%, rank 1 %d+ %%", "reports tell what ranks waited",
     timed, waited)
 
+-- The trial behind few states: all ranks make it, and the bar is that of one process.
+local few = "dmrg hubbard --sites 8 -p U=4 --charge N_up=4 --charge N_dn=4 -o none --threads 1 --json " ..
+    "--m 2 --seed 3 --order 6,5,0,3,7,4,1,2"
+local _, few_many, few_note = shell(launch .. "3 $K " .. few)
+local many, single = json(few_many), json(select(2, run(few)))
+ok(many and many.converged == false and many.stop == "m_max" and many.error_estimate > 3
+    and near(many.energy, single.energy, 1e-10) and near(many.error_estimate, single.error_estimate, 1e-6)
+    and #lines(few_note) == 1 and few_note:find "4 sweeps of m = 16 in the order fiedler end 3",
+    "a trial of the error bar on three ranks", few_many, few_note)
+
 local function told(name, command, pattern)
     local status, _, err = shell(command)
     local found = lines(err)
