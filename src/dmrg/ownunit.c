@@ -157,9 +157,7 @@ kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
                          i);
     if (st == KL_EINPUT) kl_dmrg_result_clear(res);
 out:
-    if (st == KL_OK && kl_stringtrials_count(terms, &res->strings, NULL) != KL_OK) res->strings = 0;
-    if (st == KL_OK && res->stop == KL_STOP_CONVERGED && res->strings > 1 && !res->searched)
-        res->wait = KL_WAIT_SECTORS;
+    if (st == KL_OK) kl_stringtrials_tell(terms, res);
     kl_terms_clear_own(&own);
     kl_free(&done);
     kl_free(&opts.sweep);

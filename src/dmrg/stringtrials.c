@@ -3,6 +3,7 @@
 #include "dmrg/stringtrials.h"
 #include "base/mem.h"
 #include "dmrg/ownunit.h"
+#include "dmrg/places.h"
 #include <math.h>
 #include <string.h>
 
@@ -183,6 +184,16 @@ kl_status kl_stringtrials_count(const kl_terms *t, int *count, kl_err *err)
 out:
     kl_signstrings_clear(&list);
     return st;
+}
+
+void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res)
+{
+    kl_labels l = {0};
+    if (kl_stringtrials_count(t, &res->strings, NULL) != KL_OK) res->strings = 0;
+    if (res->stop != KL_STOP_CONVERGED || res->searched || res->strings < 2) return;
+    const int placed = kl_labels_find(t, &l, NULL) == KL_OK && kl_places_worth(&l);
+    if (placed || res->strings > FEW) res->wait = KL_WAIT_SECTORS;
+    kl_labels_clear(&l);
 }
 
 kl_status kl_stringtrials_differ(const kl_terms *t, const kl_state *a, const kl_state *b, int *yes,

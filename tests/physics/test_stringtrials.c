@@ -33,6 +33,35 @@ static void test_count(void **state)
     core_no_memory();
 }
 
+/* A run that has converged waits for sectors that it left out: of labels, and of many strings. */
+static void test_tell(void **state)
+{
+    static const struct {
+        const char *model, *lattice;
+        kl_dmrg_stop stop;
+        int searched, strings, waits;
+    } list[] = {
+        {"compass", "square:2x2", KL_STOP_CONVERGED, 0, 4, 0},
+        {"compass", "square:3x2", KL_STOP_CONVERGED, 0, 5, 1},
+        {"compass", "square:3x2", KL_STOP_CONVERGED, 1, 5, 0},
+        {"compass", "square:3x2", KL_STOP_M_MAX, 0, 5, 0},
+        {"falicov_kimball", "chain:4", KL_STOP_CONVERGED, 0, 3, 1},
+        {"falicov_kimball", "chain:4", KL_STOP_CONVERGED, 1, 3, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
+        kl_dmrg_result res = {.stop = list[i].stop, .searched = list[i].searched};
+        core_job j;
+        core_open(&j, core_model(list[i].model, NULL), list[i].lattice, NULL, NULL);
+        kl_test_case("%s, %d", j.name, (int)i);
+        kl_stringtrials_tell(j.terms, &res);
+        expect_eq(res.strings, list[i].strings);
+        expect_eq(res.wait, list[i].waits ? KL_WAIT_SECTORS : KL_WAIT_NOTHING);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* A large coefficient leaves the states of one value of a string alone; the lower of the two energies is
    that of H, whichever string it is. */
 static void test_string_terms(void **state)
@@ -112,6 +141,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_count),
+        cmocka_unit_test(test_tell),
         cmocka_unit_test(test_string_terms),
         cmocka_unit_test(test_run_out),
     };
