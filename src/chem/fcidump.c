@@ -76,10 +76,16 @@ static int next_char(reader *r)
     return c;
 }
 
+/* The three bytes that some editors put before a text in UTF-8. */
+static int is_order_mark(const reader *r, int c)
+{
+    return r->line == 1 && (c == 0xef || c == 0xbb || c == 0xbf);
+}
+
 static token next_token(reader *r, char word[MAX_WORD])
 {
     int c = next_char(r), n = 0;
-    while (c == ',' || isspace(c)) c = next_char(r);
+    while (c == ',' || isspace(c) || is_order_mark(r, c)) c = next_char(r);
     if (c == EOF) return T_EOF;
     if (c == '=') return T_EQUALS;
     if (c == '/') return T_END;
@@ -181,7 +187,7 @@ int kl_fcidump_is(const char *path)
     /* of a pipe the first word would be gone */
     if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
     if (kl_infile_open(path, &from, &ignored) != KL_OK) return 0;
-    reader r = {.from = from, .name = path};
+    reader r = {.from = from, .name = path, .line = 1};
     const int begins = next_token(&r, word) == T_WORD && is_fci(word);
     fclose(from);
     return begins;

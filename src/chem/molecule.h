@@ -54,10 +54,11 @@ int kl_molecule_irrep(const kl_molecule *m, kl_qn sector);
 int kl_molecule_start(const kl_molecule *m, const unsigned char *up, const unsigned char *dn, int *start);
 
 /* Which orbital stands where. how: "fiedler" (the second eigenvector of the graph whose edges weigh what the
-   exchange integrals (pq|pq) do; orbitals that none joins one group after the other), "genetic" (that, and
-   improved by a genetic algorithm), "canonical" (as in the file), or a list of all orbitals by their numbers:
-   "2,1,3". number[norb], ascending: what users call each; NULL: they count from 1. */
-kl_status kl_orbitals_order(const kl_fcidump *f, const int *number, const char *how, int *order /* [norb] */,
-                            kl_err *err) KL_MUST_CHECK;
+   exchange integrals (pq|pq) do; orbitals that none joins one group after the other), "mutual" (edges weigh
+   what mutual[norb][norb] says, where it is not NULL), "genetic" (fiedler, and improved by a genetic
+   algorithm), "canonical" (as in the file), or a list of all orbitals by their numbers: "2,1,3".
+   number[norb], ascending: what users call each; NULL: they count from 1. */
+kl_status kl_orbitals_order(const kl_fcidump *f, const int *number, const char *how, const double *mutual,
+                            int *order /* [norb] */, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -62,6 +62,26 @@ static kl_status make_bonds(const kl_fcidump *f, bonds *b, kl_err *err)
     return KL_OK;
 }
 
+/* Mutual information takes the place of the exchange, which still sorts orbitals that know nothing of
+   others. */
+static void add_mutual(bonds *b, const double *mutual)
+{
+    const double rest = 1e-3; /* of the largest information */
+    const int n = b->f->norb;
+    double most = 0, known = 0;
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q < p; q++) {
+            most = fmax(most, joins(b, p, q));
+            known = fmax(known, mutual[p * n + q]);
+        }
+    if (!(known > 0)) return;
+    for (int p = 0; p < n; p++)
+        for (int q = 0; q < n; q++) {
+            double *const w = &b->w[(int64_t)p * n + q];
+            *w = mutual[p * n + q] + (most > 0 ? rest * known / most * *w : 0);
+        }
+}
+
 /* The second eigenvector of a Laplacian sorts n vertices: those that w[n][n] joins most become neighbours.
    Its sign is chosen so that the first vertex is on the negative side. */
 static kl_status sort_by_fiedler(int n, const double *w, int *place, kl_err *err)
@@ -266,12 +286,12 @@ static kl_status listed(const kl_fcidump *f, const int *number, const char *how,
         if (length < sizeof word) memcpy(word, p, length);
         const int at = kl_parse_int(word, &orbital) ? numbered(f, number, orbital) : -1;
         if (at < 0)
-            KL_TRY(
-                kl_fail(err, KL_EINPUT,
-                        "'%.40s' at place %d is no orbital of the run; allowed: fiedler, genetic, "
-                        "canonical, or a list of all its %d orbitals as the file numbers them, from %d to %d",
-                        p, n + 1, f->norb, number != NULL ? number[0] : 1,
-                        number != NULL ? number[f->norb - 1] : f->norb));
+            KL_TRY(kl_fail(err, KL_EINPUT,
+                           "'%.40s' at place %d is no orbital of the run; allowed: mutual, fiedler, "
+                           "genetic, canonical, or a list of all its %d orbitals as the file numbers them, "
+                           "from %d to %d",
+                           p, n + 1, f->norb, number != NULL ? number[0] : 1,
+                           number != NULL ? number[f->norb - 1] : f->norb));
         if (seen[at]) KL_TRY(kl_fail(err, KL_EINPUT, "orbital %d stands there twice", (int)orbital));
         seen[at] = 1;
         order[n++] = at;
@@ -357,13 +377,15 @@ out:
     return st;
 }
 
-kl_status kl_orbitals_order(const kl_fcidump *f, const int *number, const char *how, int *order, kl_err *err)
+kl_status kl_orbitals_order(const kl_fcidump *f, const int *number, const char *how, const double *mutual,
+                            int *order, kl_err *err)
 {
     kl_status st = KL_OK;
     bonds b = {0};
-    const int improves = strcmp(how, "genetic") == 0;
-    if (improves || strcmp(how, "fiedler") == 0) {
+    const int improves = strcmp(how, "genetic") == 0, informed = strcmp(how, "mutual") == 0;
+    if (improves || informed || strcmp(how, "fiedler") == 0) {
         KL_TRY(make_bonds(f, &b, err));
+        if (informed && mutual != NULL) add_mutual(&b, mutual);
         KL_TRY(improves ? fiedler(&b, order, err) : by_irreps(&b, order, err));
         if (improves) KL_TRY(genetic(&b, order, err));
     } else if (strcmp(how, "canonical") != 0) {

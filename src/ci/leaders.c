@@ -1,5 +1,6 @@
 /* See leaders.h. 1. the energy of a determinant as a quadratic form of its occupations, so that a move costs
-   a few numbers; 2. descents; 3. the space that H selects; 4. its lowest states.
+   a few numbers; 2. descents; 3. the space that H selects; 4. its lowest states;
+   5. the mutual information of orbitals in them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ci/leaders.h"
 
@@ -45,8 +46,10 @@ typedef struct search {
     double *level; /* [2n]: of the determinant looked at: what an electron there has */
     move *move;    /* [2n n / 2] */
     int nmove;
-    det *table; /* [ROOM] candidates by hash; bits 0, 0: free */
-    int ncandidate;
+    /* [ROOM] candidates by hash; bits 0, 0: free; after a round the first nleft are those that were not
+       taken, the heaviest first */
+    det *table;
+    int ncandidate, nleft;
 } search;
 
 /* ---- 1. energies ---- */
@@ -307,10 +310,68 @@ static kl_status grow(search *s, det *d, int *n, double *energy, kl_err *err)
         for (int k = 0; k < ROOM; k++)
             if (s->table[k].weight > 0) s->table[count++] = s->table[k];
         qsort(s->table, (size_t)count, sizeof *s->table, heavier_first);
-        for (int k = 0; k < count && *n < most; k++) d[(*n)++] = s->table[k];
+        const int take = count < most - *n ? count : most - *n;
+        memcpy(d + *n, s->table, (size_t)take * sizeof *d);
+        *n += take;
+        s->nleft = count - take;
+        memmove(s->table, s->table + take, (size_t)s->nleft * sizeof *d);
         KL_TRY(solve(s, d, *n, energy, err));
     }
 out:
+    return st;
+}
+
+/* ---- 5. mutual information ---- */
+
+static int occupation(const det *d, int p)
+{
+    return (int)(d->bits[0] >> p & 1) + 2 * (int)(d->bits[1] >> p & 1);
+}
+
+/* Joint weights of the occupations of two orbitals, joint[n][n][16], the first orbital below the second:
+   where a determinant differs from the heaviest one, its weight goes to another cell. */
+static void add_joint(const search *s, const det *base, const det *d, double *joint)
+{
+    const int n = s->n;
+    const double x = d->weight * d->weight;
+    for (int p = 0; p < n; p++)
+        for (int q = p + 1; q < n; q++) {
+            const int was = occupation(base, p) * 4 + occupation(base, q),
+                      is = occupation(d, p) * 4 + occupation(d, q);
+            double *const cell = joint + ((int64_t)p * n + q) * 16;
+            cell[was] -= x;
+            cell[is] += x;
+        }
+}
+
+static double information(const double *cell, double all)
+{
+    double one[4] = {0}, other[4] = {0}, sum = 0;
+    for (int k = 0; k < 16; k++) one[k / 4] += cell[k] / all, other[k % 4] += cell[k] / all;
+    for (int k = 0; k < 16; k++)
+        if (cell[k] > 1e-14 * all) sum += cell[k] / all * log(cell[k] / all / (one[k / 4] * other[k % 4]));
+    return fmax(sum, 0);
+}
+
+static kl_status find_mutual(const search *s, const det *d, int count, double *mutual, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = s->n;
+    double *joint = NULL, all = 0;
+    KL_TRY(kl_alloc(&joint, (int64_t)n * n * 16, KL_MEM_WORK, err));
+    for (int k = 0; k < count + s->nleft; k++) {
+        const det *const x = k < count ? &d[k] : &s->table[k - count];
+        all += x->weight * x->weight;
+        if (k > 0) add_joint(s, &d[0], x, joint);
+    }
+    for (int p = 0; p < n; p++)
+        for (int q = p + 1; q < n; q++) {
+            double *const cell = joint + ((int64_t)p * n + q) * 16;
+            cell[occupation(&d[0], p) * 4 + occupation(&d[0], q)] += all;
+            mutual[p * n + q] = mutual[q * n + p] = information(cell, all);
+        }
+out:
+    kl_free(&joint);
     return st;
 }
 
@@ -332,6 +393,8 @@ kl_status kl_leaders_find(const kl_fcidump *f, const kl_leaders_ask *ask, kl_lea
     find_minima(&s, ask->first, d, &count);
     if (count == 0) goto out;
     KL_TRY(grow(&s, d, &count, &out->energy, err));
+    KL_TRY(kl_alloc(&out->mutual, (int64_t)n * n, KL_MEM_MISC, err));
+    KL_TRY(find_mutual(&s, d, count, out->mutual, err));
     KL_TRY(kl_alloc(&out->det, count, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->weight, count, KL_MEM_MISC, err));
     for (; out->n < count && out->n < ask->most; out->n++) {
@@ -352,5 +415,6 @@ void kl_leaders_clear(kl_leaders *l)
 {
     kl_free(&l->det);
     kl_free(&l->weight);
+    kl_free(&l->mutual);
     l->n = 0;
 }

@@ -11,6 +11,9 @@ typedef struct kl_leaders {
     uint64_t (*det)[2]; /* [n] alpha, beta; by falling weight */
     double *weight;     /* [n] of each in the wanted states together, rising to their number at most */
     double energy;      /* hartree, the lowest of H among these and some more */
+    /* [norb][norb] mutual information of the orbitals' occupations, 0 on the diagonal; of the states found
+       and of what H leads to from them, to first order */
+    double *mutual;
 } kl_leaders;
 
 typedef struct kl_leaders_ask {

@@ -81,7 +81,8 @@ static kl_status better_order(const kl_dmrgrun *x, int always, kl_options *o, ch
                               kl_task **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    static const char *const of_lattices[] = {"fiedler", "column"}, *const of_molecules[] = {"fiedler"};
+    static const char *const of_lattices[] = {"fiedler", "column"};
+    static const char *const of_molecules[] = {KL_MOLECULE_ORDER};
     const int molecule = x->t->molecule != NULL, n = molecule ? 1 : 2;
     kl_task *other = NULL;
     double least = kl_bartrial_reach(x->t->terms) / (molecule ? SHORTER_MOLECULE : SHORTER);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "ci/leaders.h"
 
 /* ---------------------------------------------------------------- what was asked */
 
@@ -105,7 +104,8 @@ static kl_status find_reference(kl_moleculetask *t, kl_err *err)
     t->nup = l->nalpha - l->ncore;
     t->ndn = l->nbeta - l->ncore;
     for (int p = 0; p < l->f->norb; p++) t->occupation[p] = "0ud2"[l->occ[p] + 2 * l->occ[l->f->norb + p]];
-    if (t->irrep == -2) t->irrep = irrep_of(l->g, up, dn);
+    t->reference_irrep = irrep_of(l->g, up, dn);
+    if (t->irrep == -2) t->irrep = t->reference_irrep;
 out:
     kl_free(&up);
     kl_free(&dn);
@@ -191,37 +191,61 @@ static void set_occupation(int n, uint64_t x, unsigned char *occ)
     for (int p = 0; p < n; p++) occ[p] = x >> p & 1;
 }
 
+/* None of more than KL_DET_MAX_ORB orbitals. */
+static kl_status ask_leaders(const kl_moleculetask *t, int irrep, int nstate, kl_leaders *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int norb = t->orbitals.g->norb;
+    unsigned char *occ[2] = {NULL, NULL};
+    *out = (kl_leaders){.n = 0};
+    if (norb > KL_DET_MAX_ORB) return KL_OK;
+    for (int k = 0; k < 2; k++) {
+        KL_TRY(kl_alloc(&occ[k], norb, KL_MEM_WORK, err));
+        active_occupation(t, k, occ[k]);
+    }
+    const kl_leaders_ask ask = {.first = {bits_of(norb, occ[0]), bits_of(norb, occ[1])},
+                                .irrep = irrep,
+                                .nstate = nstate,
+                                .most = KL_MOLECULE_STARTS};
+    KL_TRY(kl_leaders_find(t->orbitals.g, &ask, out, err));
+out:
+    kl_free(&occ[0]);
+    kl_free(&occ[1]);
+    return st;
+}
+
+/* Of the lowest states of the irrep, of several that of the reference, for the order of the orbitals. */
+static kl_status find_leaders(kl_moleculetask *t, int nstate, kl_err *err)
+{
+    t->lead_irrep = t->irrep >= 0 ? t->irrep : t->reference_irrep;
+    t->lead_nstate = nstate;
+    return ask_leaders(t, t->lead_irrep, nstate, &t->lead, err);
+}
+
 kl_status kl_moleculetask_start(const kl_moleculetask *t, int irrep, int nstate, int *start, int *n,
                                 kl_err *err)
 {
     kl_status st = KL_OK;
     const int norb = t->m->norb;
-    kl_leaders lead = {.n = 0};
+    kl_leaders own = {.n = 0};
     unsigned char *occ[2] = {NULL, NULL};
+    const int known = t->lead.n > 0 && t->lead_irrep == irrep && t->lead_nstate == nstate;
+    const kl_leaders *const lead = known ? &t->lead : &own;
     *n = 0;
-    for (int k = 0; k < 2; k++) {
-        KL_TRY(kl_alloc(&occ[k], norb, KL_MEM_WORK, err));
-        active_occupation(t, k, occ[k]);
-    }
-    if (!t->named && norb <= KL_DET_MAX_ORB) {
-        const kl_leaders_ask ask = {.first = {bits_of(norb, occ[0]), bits_of(norb, occ[1])},
-                                    .irrep = irrep,
-                                    .nstate = nstate,
-                                    .most = KL_MOLECULE_STARTS};
-        KL_TRY(kl_leaders_find(t->orbitals.g, &ask, &lead, err));
-    }
-    for (int k = 0; k < lead.n; k++) {
+    for (int k = 0; k < 2; k++) KL_TRY(kl_alloc(&occ[k], norb, KL_MEM_WORK, err));
+    if (!t->named && !known) KL_TRY(ask_leaders(t, irrep, nstate, &own, err));
+    for (int k = 0; k < lead->n && !t->named; k++) {
         int *const path = start + (int64_t)*n * norb;
-        int known = 0; /* of multiplets: determinants of one path */
-        for (int spin = 0; spin < 2; spin++) set_occupation(norb, lead.det[k][spin], occ[spin]);
+        int met = 0; /* of multiplets: determinants of one path */
+        for (int spin = 0; spin < 2; spin++) set_occupation(norb, lead->det[k][spin], occ[spin]);
         kl_molecule_start(t->m, occ[0], occ[1], path);
-        for (int i = 0; i < *n && !known; i++)
-            known = memcmp(start + (int64_t)i * norb, path, sizeof *path * (size_t)norb) == 0;
-        *n += !known;
+        for (int i = 0; i < *n && !met; i++)
+            met = memcmp(start + (int64_t)i * norb, path, sizeof *path * (size_t)norb) == 0;
+        *n += !met;
     }
     if (*n == 0) *n = near_reference(t, irrep, start);
 out:
-    kl_leaders_clear(&lead);
+    kl_leaders_clear(&own);
     kl_free(&occ[0]);
     kl_free(&occ[1]);
     return st;
@@ -264,11 +288,12 @@ kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, k
     KL_TRY(kl_alloc(&t->number, g->norb, KL_MEM_MISC, err));
     for (int p = 0; p < g->norb; p++) t->number[p] = t->orbitals.active[p] + 1;
     KL_TRY(kl_alloc(&order, g->norb, KL_MEM_WORK, err));
-    KL_TRY(kl_option_says(
-        "order", kl_orbitals_order(g, t->number, o->order != NULL ? o->order : "fiedler", order, err), err));
-    KL_TRY(kl_molecule_create(g, order, o->threshold, spin >= 0, &t->m, err));
     t->irrep = o->irrep == NULL ? -2 : ci.irrep;
     KL_TRY(find_reference(t, err));
+    const char *const how = o->order != NULL ? o->order : KL_MOLECULE_ORDER;
+    if (strcmp(how, "mutual") == 0) KL_TRY(find_leaders(t, o->states > 1 ? (int)o->states : 1, err));
+    KL_TRY(kl_option_says("order", kl_orbitals_order(g, t->number, how, t->lead.mutual, order, err), err));
+    KL_TRY(kl_molecule_create(g, order, o->threshold, spin >= 0, &t->m, err));
     *out = t;
     t = NULL;
 out:
@@ -287,6 +312,7 @@ void kl_moleculetask_destroy(kl_moleculetask **task)
     kl_fcidump_destroy(&t->own);
     kl_free(&t->number);
     kl_free(&t->occupation);
+    kl_leaders_clear(&t->lead);
     kl_free(task);
 }
 

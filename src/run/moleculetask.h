@@ -5,6 +5,7 @@
 #define KL_MOLECULETASK_H
 #include "chem/molecule.h"
 #include "ci/ciorbitals.h"
+#include "ci/leaders.h"
 #include "dmrg/measure.h"
 #include "io/result.h"
 #include "run/options.h"
@@ -19,10 +20,16 @@ typedef struct kl_moleculetask {
     int named;                /* 1: options say so */
     double reference_energy;
     int irrep;                /* of the sector, from 0; -1: all are tried */
+    int reference_irrep;
+    kl_leaders lead;          /* that the order of the orbitals is by: of this irrep, of so many states */
+    int lead_irrep, lead_nstate;
     int nup, ndn;             /* active electrons, with the total spin those of its component M = S */
     int spin;                 /* twice the total spin where it is a charge, else -1 */
     kl_molecule *other;       /* kl_moleculetask_other has made it */
 } kl_moleculetask;
+
+/* The order of the orbitals by default: kl_orbitals_order. */
+#define KL_MOLECULE_ORDER "fiedler"
 
 /* given: integrals in memory, borrowed; NULL: those of o->file. */
 kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, kl_moleculetask **out,

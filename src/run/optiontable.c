@@ -131,8 +131,9 @@ const kl_option_row kl_option_table[] = {
     NUMBER("threshold", 0, "X", SYSTEM | RARE, INTEGRALS, threshold, REAL, 0, 1,
            "leave out terms of H below X, hartree; the report tells what that changes at most (1e-12)"),
     TEXT("order", 0, "HOW", SYSTEM | RARE, INTEGRALS, order, FILLED,
-         "order of the orbitals: fiedler (by exchange integrals), genetic (fiedler, and improved), canonical "
-         "(the file's), or the orbitals themselves from 1: 2,1,3,..."),
+         "order of the orbitals: fiedler (by exchange integrals), mutual (by their mutual information in a "
+         "small configuration interaction), genetic (fiedler, and improved), canonical (the file's), or the "
+         "orbitals themselves from 1: 2,1,3,..."),
     TEXT("order", 0, "HOW", SYSTEM | RARE, LATTICES | B(LATTICE), order, ORDER,
          "order in which the sites are met: column (as numbered), snake, fiedler, or the sites themselves: "
          "0,2,1,..."),

@@ -26,7 +26,7 @@ compare("lih-sto3g.fcidump", "--irrep 1 --states 3")
 compare("h2o-sto3g.fcidump", "--irrep 1 --frozen 1 --states 2")
 compare("h2o-sto3g.fcidump", "--irrep 1", "--order canonical --threshold 0")
 compare("h2o-sto3g.fcidump", "--irrep 1", "--order genetic --reference 2222200")
-compare("o2-triplet-sto3g.fcidump", "--ms2 2 --irrep 4")
+compare("o2-triplet-sto3g.fcidump", "--ms2 2 --irrep 4", "--order mutual")
 compare("oh-uhf-sto3g.fcidump", "--irrep 1 --states 2")
 compare("lih-sto3g.fcidump", "--electrons 3 --ms2 1 --irrep 1")
 

@@ -204,7 +204,7 @@ static void check(const char *file, const char *how, int irrep, int nelec)
     kl_qn target;
     int order[MODES_MOST], na, nb;
     exact e = by_ci(f, irrep, nelec, &na, &nb);
-    expect_ok(kl_orbitals_order(f, NULL, how, order, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, how, NULL, order, &err), err);
     expect_ok(kl_molecule_create(f, order, 0, 0, &m, &err), err);
     expect_ok(kl_molecule_target(m, na, nb, irrep, &target, &err), err);
     kl_lattice *lat = sites_of(m);
@@ -263,7 +263,7 @@ static void test_memory(void **state)
     kl_measure *measure = NULL;
     kl_qn target;
     int order[MODES_MOST], n;
-    expect_ok(kl_orbitals_order(f, NULL, "canonical", order, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, "canonical", NULL, order, &err), err);
     expect_ok(kl_molecule_create(f, order, 0, 0, &m, &err), err);
     expect_ok(kl_molecule_target(m, 2, 2, 0, &target, &err), err);
     kl_lattice *lat = sites_of(m);

@@ -112,6 +112,61 @@ static void test_cases(void **state)
     kl_fcidump_destroy(&f);
 }
 
+static int occupation(const uint64_t det[2], int p)
+{
+    return (int)(det[0] >> p & 1) + 2 * (int)(det[1] >> p & 1);
+}
+
+/* Sum of P log(P / (Pp Pq)) over all determinants, where all are told. */
+static double information(const kl_leaders *l, int p, int q)
+{
+    double both[16] = {0}, one[2][4] = {{0}}, sum = 0;
+    for (int k = 0; k < l->n; k++) {
+        const int a = occupation(l->det[k], p), b = occupation(l->det[k], q);
+        const double x = l->weight[k] * l->weight[k];
+        both[4 * a + b] += x;
+        one[0][a] += x;
+        one[1][b] += x;
+    }
+    for (int k = 0; k < 16; k++)
+        if (both[k] > 0) sum += both[k] * log(both[k] / (one[0][k / 4] * one[1][k % 4]));
+    return sum;
+}
+
+/* Of LiH, all of whose determinants are told; of N2 pi with pi* and sigma with sigma* know most of each
+   other. */
+static void test_mutual(void **state)
+{
+    (void)state;
+    kl_err err;
+    kl_leaders l;
+    kl_fcidump *f = load("lih-sto3g.fcidump");
+    const kl_leaders_ask all = {.first = {3, 3}, .nstate = 1, .most = 1000};
+    expect_ok(kl_leaders_find(f, &all, &l, &err), err);
+    for (int p = 0; p < f->norb; p++)
+        for (int q = 0; q < f->norb; q++) {
+            kl_test_case("%d %d", p, q);
+            expect_near(l.mutual[p * f->norb + q], p == q ? 0 : information(&l, p, q), 1e-9);
+        }
+    kl_leaders_clear(&l);
+    kl_fcidump_destroy(&f);
+    f = load("n2-sto3g.fcidump");
+    const int n = f->norb;
+    const kl_leaders_ask some = {.first = {0x7f, 0x7f}, .nstate = 1, .most = 1};
+    expect_ok(kl_leaders_find(f, &some, &l, &err), err);
+    for (int p = 2; p < n; p++) {
+        int best = p == 0;
+        for (int q = 0; q < n; q++) {
+            expect_true(l.mutual[p * n + q] == l.mutual[q * n + p]);
+            if (l.mutual[p * n + q] > l.mutual[p * n + best]) best = q;
+        }
+        kl_test_case("orbital %d, which knows most of %d", p, best);
+        if (f->irrep[p] % 4 != 0) expect_eq(f->irrep[p] % 4, f->irrep[best] % 4);
+    }
+    kl_leaders_clear(&l);
+    kl_fcidump_destroy(&f);
+}
+
 static void test_allocations(void **state)
 {
     (void)state;
@@ -137,6 +192,7 @@ static void test_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_energies), cmocka_unit_test(test_descents),
-                                       cmocka_unit_test(test_cases), cmocka_unit_test(test_allocations)};
+                                       cmocka_unit_test(test_cases), cmocka_unit_test(test_mutual),
+                                       cmocka_unit_test(test_allocations)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }

@@ -36,7 +36,7 @@ static kl_molecule *molecule_of(const kl_fcidump *f, const char *how, double thr
     kl_err err;
     kl_molecule *m = NULL;
     int order[64];
-    expect_ok(kl_orbitals_order(f, NULL, how, order, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, how, NULL, order, &err), err);
     expect_ok(kl_molecule_create(f, order, threshold, spin, &m, &err), err);
     return m;
 }
@@ -149,7 +149,7 @@ static void test_spin_starts(void **state)
     int order[64];
     kl_molecule *m = NULL;
     kl_qn target;
-    expect_ok(kl_orbitals_order(f, NULL, "canonical", order, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, "canonical", NULL, order, &err), err);
     core_refused(kl_molecule_create(f, order, 0, 1, &m, &err), &err,
                  (const char *const[]){"unrestricted", "S", NULL});
     kl_fcidump_destroy(&f);
@@ -387,7 +387,7 @@ static void test_order_by_irreps(void **state)
         kl_err err;
         kl_fcidump *f = load(files[k]);
         int order[64], seen[64] = {0}, changes = 0;
-        expect_ok(kl_orbitals_order(f, NULL, "fiedler", order, &err), err);
+        expect_ok(kl_orbitals_order(f, NULL, "fiedler", NULL, order, &err), err);
         for (int p = 0; p < f->norb; p++) seen[order[p]]++;
         for (int p = 0; p < f->norb; p++) expect_eq(seen[p], 1);
         /* of N2 and O2 by axes: sigma with sigma*, pi_x with pi_x*, pi_y with pi_y* */
@@ -399,6 +399,31 @@ static void test_order_by_irreps(void **state)
         expect_true(k < 2 ? changes == 2 : changes < f->norb - 1);
         kl_fcidump_destroy(&f);
     }
+}
+
+/* Orbitals that know of each other along a chain stand along that chain; what knows of none goes by the
+   exchange. */
+static void test_order_by_information(void **state)
+{
+    (void)state;
+    enum { CHAIN = 10 };
+    static const int chain[CHAIN] = {4, 9, 1, 7, 3, 2, 6, 8, 5, 0};
+    kl_err err;
+    double mutual[CHAIN * CHAIN] = {0};
+    int order[CHAIN], plain[CHAIN];
+    kl_fcidump *f = load("h10-chain-sto6g.fcidump");
+    expect_eq(f->norb, CHAIN);
+    for (int p = 0; p < CHAIN; p++) f->irrep[p] = 0;
+    for (int k = 1; k < CHAIN; k++)
+        mutual[chain[k] * CHAIN + chain[k - 1]] = mutual[chain[k - 1] * CHAIN + chain[k]] = 0.3;
+    expect_ok(kl_orbitals_order(f, NULL, "mutual", mutual, order, &err), err);
+    for (int k = 0; k < CHAIN; k++)
+        expect_eq(order[k], order[0] == chain[0] ? chain[k] : chain[CHAIN - 1 - k]);
+    memset(mutual, 0, sizeof mutual);
+    expect_ok(kl_orbitals_order(f, NULL, "fiedler", NULL, plain, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, "mutual", mutual, order, &err), err);
+    expect_true(memcmp(order, plain, sizeof plain) == 0);
+    kl_fcidump_destroy(&f);
 }
 
 /* What is left out changes no energy by more than is told. */
@@ -437,15 +462,15 @@ static void test_refused(void **state)
     int order[64];
     kl_molecule *m = NULL;
     kl_qn target;
-    core_refused(kl_orbitals_order(f, NULL, "1,2,3,4,5,7", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "1,2,3,4,5,7", NULL, order, &err), &err,
                  (const char *const[]){"'7'", "place 6", "1 to 6", NULL});
-    core_refused(kl_orbitals_order(f, NULL, "1,2,2,4,5,6", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "1,2,2,4,5,6", NULL, order, &err), &err,
                  (const char *const[]){"orbital 2", "twice", NULL});
-    core_refused(kl_orbitals_order(f, NULL, "1,2,3", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "1,2,3", NULL, order, &err), &err,
                  (const char *const[]){"3 orbitals", "has 6", NULL});
-    core_refused(kl_orbitals_order(f, NULL, "snail", order, &err), &err,
+    core_refused(kl_orbitals_order(f, NULL, "snail", NULL, order, &err), &err,
                  (const char *const[]){"'snail'", "fiedler", "canonical", NULL});
-    expect_ok(kl_orbitals_order(f, NULL, "canonical", order, &err), err);
+    expect_ok(kl_orbitals_order(f, NULL, "canonical", NULL, order, &err), err);
     core_refused(kl_molecule_create(f, order, -1, 0, &m, &err), &err,
                  (const char *const[]){"threshold", "-1", NULL});
     m = molecule(f, "canonical", 0);
@@ -670,12 +695,17 @@ static void test_sums(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),         cmocka_unit_test(test_spins),
-        cmocka_unit_test(test_spin_starts),   cmocka_unit_test(test_random),
-        cmocka_unit_test(test_starts),        cmocka_unit_test(test_threshold),
-        cmocka_unit_test(test_closed_shells), cmocka_unit_test(test_order_by_irreps),
-        cmocka_unit_test(test_refused),       cmocka_unit_test(test_elements),
-        cmocka_unit_test(test_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_files),
+                                       cmocka_unit_test(test_spins),
+                                       cmocka_unit_test(test_spin_starts),
+                                       cmocka_unit_test(test_random),
+                                       cmocka_unit_test(test_starts),
+                                       cmocka_unit_test(test_threshold),
+                                       cmocka_unit_test(test_closed_shells),
+                                       cmocka_unit_test(test_order_by_irreps),
+                                       cmocka_unit_test(test_order_by_information),
+                                       cmocka_unit_test(test_refused),
+                                       cmocka_unit_test(test_elements),
+                                       cmocka_unit_test(test_sums)};
     return cmocka_run_group_tests(tests, open_exec, close_exec);
 }

@@ -45,8 +45,9 @@ static void test_variants(void **state)
         /* $FCI, exponents without a letter, complex numbers that are real, no newline at the end */
         "$FCI NORB=2 NELEC=2 ORBSYM=1,5\n$END\n7.0-001 1 1 1 1\n(0.1,0.0) 1 2 1 2\n0.6 1 1 2 2\n0.5 2 2 2 "
         "2\n-1.2 1 1 0 0\n-0.4 2 2 0 0\n0.3 0 0 0 0",
-        /* no labels */
-        "&FCI NORB=2,NELEC=2\n/\n 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 1 1 0 0\n "
+        /* no labels; a byte-order mark */
+        "\xef\xbb\xbf&FCI NORB=2,NELEC=2\n/\n 0.7  1 1 1 1\n 0.1 2 1 2 1\n 0.6 2 2 1 1\n 0.5 2 2 2 2\n -1.2 "
+        "1 1 0 0\n "
         "-0.4 2 2 0 0\n 0.3 0 0 0 0\r\n",
         /* unrestricted, six parts */
         "&FCI NORB=2,NELEC=2,MS2=0,IUHF=1,ORBSYM=2*1\n&END\n"
