@@ -22,9 +22,9 @@ kl_status kl_stringtrials_compare(const kl_terms *t, kl_exec *ex, const kl_engin
 /* How many strings there are that charges say nothing of. */
 kl_status kl_stringtrials_count(const kl_terms *t, int *count, kl_err *err) KL_MUST_CHECK;
 
-/* Behind a run: how many strings there are, and that a run which has converged waits for a search where it has
-   left out sectors. Up to four strings of all sites, mirrors as a chain without charges has them, are none of
-   this: sweeps begin in all their sectors. Without memory nothing is known of strings. */
+/* Behind a run: how many strings there are, and that a run which has converged waits for a search where it
+   has left out sectors. Up to four strings of all sites, mirrors as a chain without charges has them, are
+   none of this: sweeps begin in all their sectors. Without memory nothing is known of strings. */
 void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res);
 
 /* H with moves that strings forbid: -coef (A_i A_j^+ + h.c.) for positions that a term joins, of operators A
