@@ -117,8 +117,10 @@ static void take_apart(void *self, int64_t i, int thread)
     double *const r = x->bond + x->to->off[x->leftward ? x->to->back[i] : i];
     (void)thread;
     if (x->block[i].width > 0) memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
-    else
+    else {
+        memset(q, 0, (size_t)k * (size_t)k * sizeof *q);
         for (int a = 0; a < k; a++) q[a * ((int64_t)k + 1)] = 1;
+    }
     const double *const triangle = x->block[i].width > 0 ? x->tri + x->block[i].gram : t;
     if (!x->leftward) memcpy(r, triangle, (size_t)k * (size_t)cols * sizeof *r);
     for (int a = 0; a < k && x->leftward; a++)
@@ -173,7 +175,7 @@ static kl_status leave_site(kl_canonical *c, kl_exec *ex, int p, int leftward, s
         sec[kept] = k, dim[kept++] = rows < cols ? rows : cols;
     }
     kl_isometry_destroy(to);
-    KL_TRY(kl_isometry_create_take(&x->e, kept, sec, dim, to, err));
+    KL_TRY(kl_isometry_blank_take(&x->e, kept, sec, dim, to, err));
     d.q = *to;
     kl_layout_clear(&c->layout[cut]);
     kl_free(&c->bond[cut]);

@@ -336,7 +336,7 @@ static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr dat
     kl_status st = KL_OK;
     kl_enlarged *en = NULL;
     KL_TRY(kl_enlarged_copy(from->enlarged, &en, err));
-    KL_TRY(kl_isometry_create_take(&en, from->basis.nsec, from->sec, from->basis.dim, to, err));
+    KL_TRY(kl_isometry_blank_take(&en, from->basis.nsec, from->sec, from->basis.dim, to, err));
     if (from->away) KL_TRY(kl_share_download(ex, from->ndata, data, (*to)->data, err));
     else KL_TRY(ex->vt.download(ex, (*to)->data, data, from->ndata, err));
 out:

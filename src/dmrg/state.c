@@ -42,6 +42,17 @@ out:
     return st;
 }
 
+kl_status kl_isometry_blank_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out,
+                                 kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_isometry_shape_take(e, nsec, sec, dim, out, err));
+    KL_TRY(kl_realloc(&(*out)->data, (*out)->ndata, KL_MEM_STATE, err));
+out:
+    if (st != KL_OK) kl_isometry_destroy(out);
+    return st;
+}
+
 void kl_isometry_destroy(kl_isometry **po)
 {
     kl_isometry *const o = *po;

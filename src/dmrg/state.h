@@ -54,6 +54,9 @@ typedef struct kl_state {
    NULL) of enlarged sector sec[i], i < nsec, ascending; data zeroed. */
 kl_status kl_isometry_create_take(kl_enlarged **e, int nsec, const int *sec, const int *dim,
                                   kl_isometry **out, kl_err *err) KL_MUST_CHECK;
+/* The same, its data being whatever the memory has: for callers that write all of it. */
+kl_status kl_isometry_blank_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out,
+                                 kl_err *err) KL_MUST_CHECK;
 /* The same without data. */
 kl_status kl_isometry_shape_take(kl_enlarged **e, int nsec, const int *sec, const int *dim, kl_isometry **out,
                                  kl_err *err) KL_MUST_CHECK;
