@@ -35,6 +35,7 @@ typedef struct matrix {
     kl_divided *out;
     const double *d, *e;
     double scale; /* what its elements are divided by */
+    int ends; /* 1: no vectors are wanted, and of them a node has its first and its last row alone */
     int depth; /* how often it is halved */
     kl_status status; /* KL_ENOCONV: it is left to the method for whole matrices */
     /* [n] each: values so far; of the node whose rows these are: the change of rank one, and poles and
@@ -71,6 +72,9 @@ static int row_of(const matrix *m, int depth, int nth) { return (int)((int64_t)m
    joins. */
 static double *block_of(const node *a) { return a->of->out->z + a->row + (int64_t)a->row * a->of->out->n; }
 static double *packed_of(const node *a) { return a->of->out->packed + (int64_t)a->row * a->of->out->n; }
+/* Where only the ends are kept: packed numbers of the first row, of the last one, and of what is done, each
+   of so many as the node has rows. */
+static double *ends_of(const node *a) { return a->of->out->packed + 3 * (int64_t)a->row; }
 
 /* Task: rows that are a matrix of their own once what couples them to their neighbours is taken off. */
 static void solve_leaf(void *self, int64_t task, int thread)
@@ -85,11 +89,11 @@ static void solve_leaf(void *self, int64_t task, int thread)
     if (row > 0) d[0] -= fabs(m->e[row - 1] / m->scale);
     if (row + n < m->out->n) d[n - 1] -= fabs(m->e[row + n - 1] / m->scale);
     leaf->status = kl_dense_eig_tridiagonal(n, d, e, m->value + row, block_of(leaf), m->out->n, &leaf->error);
-    for (int64_t i = row; i < row + n; i++) { /* so that columns can be transformed whatever their rows */
+    for (int i = 0; i < n; i++) m->sorted[row + i] = i;
+    for (int64_t i = row; i < row + n && !m->ends; i++) { /* so that columns can be transformed in any rows */
         double *const column = m->out->z + i * m->out->n;
         memset(column, 0, (size_t)row * sizeof *column);
         memset(column + row + n, 0, (size_t)(m->out->n - row - n) * sizeof *column);
-        m->sorted[i] = (int)i - row;
     }
 }
 
@@ -132,6 +136,7 @@ static void start_joining(void *self, int64_t task, int thread)
         type[i] = i < half ? UPPER : LOWER;
         if (i >= half) sorted[i] += half;
     }
+    for (int64_t i = 0; i < n && m->ends; i++) block_of(a)[(i < half ? n - 1 : 0) + i * ld] = 0;
     const double rho = 2 * fabs(coupling), small = 4 * DBL_EPSILON * fmax(most_d, most_z);
     merge(d, half, sorted, n - half, sorted + half, order);
     a->rho = rho;
@@ -204,12 +209,39 @@ static void move(const node *a, int lower, int from, int to)
     for (int i = a->k; i < n; i++) memcpy(q + (int64_t)i * ld, behind + (int64_t)(i - a->k) * n, bytes);
 }
 
+/* The same of the first and the last row. */
+static void move_ends(const node *a)
+{
+    const matrix *const m = a->of;
+    const int n = a->n, *const source = m->source + a->row, *const count = a->count;
+    const int64_t ld = m->out->n;
+    double *const behind = ends_of(a) + 2 * (int64_t)n;
+    for (int lower = 0; lower < 2; lower++) {
+        double *const q = block_of(a) + (lower ? n - 1 : 0), *const packed = ends_of(a) + lower * (int64_t)n;
+        const int first = lower ? count[UPPER] : 0, past = lower ? a->k : count[UPPER] + count[BOTH];
+        for (int i = 0; i < a->nrotation; i++) {
+            const rotation *const t = &m->rotations[a->row + i];
+            double *const x = q + t->x * ld, *const y = q + t->y * ld, turned = t->c * *x + t->s * *y;
+            if (t->rows == (lower ? UPPER : LOWER)) continue;
+            *y = t->c * *y - t->s * *x;
+            *x = turned;
+        }
+        for (int i = first; i < past; i++) packed[i - first] = q[source[i] * ld];
+        for (int i = a->k; i < n; i++) behind[i] = q[source[i] * ld];
+        for (int i = a->k; i < n; i++) q[i * ld] = behind[i];
+    }
+}
+
 /* Task: the same of any rows. */
 static void move_rows(void *self, int64_t task, int thread)
 {
     const piece *const p = (piece *)self + task;
     const int half = p->of->half, end = p->first + p->count;
     (void)thread;
+    if (p->of->of->ends) {
+        if (p->first == 0) move_ends(p->of);
+        return;
+    }
     if (p->first < half) move(p->of, 0, p->first, end < half ? end : half);
     if (end > half) move(p->of, 1, p->first > half ? p->first : half, end);
 }
@@ -220,15 +252,18 @@ static void find_roots(void *self, int64_t task, int thread)
     piece *const p = (piece *)self + task;
     const node *const a = p->of;
     const matrix *const m = a->of;
-    const int row = a->row;
+    const int row = a->row, values = a->last && m->ends;
+    double *far = NULL;
     (void)thread;
-    for (int j = p->first; j < p->first + p->count; j++) {
+    if (values) p->status = kl_realloc(&far, a->k, KL_MEM_WORK, NULL);
+    for (int j = p->first; j < p->first + p->count && p->status == KL_OK; j++) {
         const int nth = j + 1;
         int info;
-        dlaed4_(&a->k, &nth, m->pole + row, m->weight + row, block_of(a) + (int64_t)j * m->out->n, &a->rho,
-                m->value + row + j, &info);
+        dlaed4_(&a->k, &nth, m->pole + row, m->weight + row,
+                values ? far : block_of(a) + (int64_t)j * m->out->n, &a->rho, m->value + row + j, &info);
         if (info != 0) p->status = KL_ENOCONV;
     }
+    kl_free(&far);
 }
 
 /* Task: the change of rank one whose roots these are to all digits, so that vectors from it are orthogonal
@@ -262,6 +297,13 @@ static void multiply(int ld, int n, int half, const int *count, const double *pa
              lds, 0.0, to + half, ld);
 }
 
+static double dot(int n, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
+
 /* Task: vectors of the changed diagonal matrix, in the order of the packed columns; and of the block itself,
    unless it is the last. */
 static void make_vectors(void *self, int64_t task, int thread)
@@ -284,10 +326,13 @@ static void make_vectors(void *self, int64_t task, int thread)
         else
             for (int i = 0; i < k; i++) one[i] = column[i], sum = 1;
         if (!(sum > 0 && sum <= DBL_MAX)) p->status = KL_ENOCONV;
-        const double norm = sqrt(sum);
+        const double norm = sqrt(sum), *const ends = ends_of(a);
         for (int i = 0; i < k; i++) to[i] = one[nth[i]] / norm;
+        if (!m->ends) continue;
+        column[0] = dot(a->count[UPPER] + a->count[BOTH], ends, to);
+        column[a->n - 1] = dot(a->count[BOTH] + a->count[LOWER], ends + a->n, to + a->count[UPPER]);
     }
-    if (!a->last) multiply(ld, a->n, a->half, a->count, packed_of(a), s, k, p->count, q);
+    if (!a->last && !m->ends) multiply(ld, a->n, a->half, a->count, packed_of(a), s, k, p->count, q);
     kl_free(&s);
 }
 
@@ -303,8 +348,10 @@ static kl_status in_pieces(int nthread, int nnode, node *all, int rows, kl_par_f
     count = 0;
     for (int i = 0; i < nnode; i++)
         for (int k = 0, end = !rows || all[i].k == 0 ? all[i].k : all[i].n; k < end && all[i].status == KL_OK;
-             k += most)
+             k += most) {
+            if (all[i].last && all[i].of->ends && task != find_roots) break;
             p[count++] = (piece){.of = &all[i], .first = k, .count = end - k < most ? end - k : most};
+        }
     kl_par_for(nthread, count, task, p);
     for (int64_t i = 0; i < count; i++)
         if (p[i].status != KL_OK) p[i].of->status = p[i].status;
@@ -405,7 +452,8 @@ static kl_status solve(int nthread, int nmat, matrix *m, kl_err *err)
         KL_TRY(kl_realloc(&o->w, o->n, KL_MEM_WORK, err));
         KL_TRY(kl_realloc(&o->order, o->n, KL_MEM_WORK, err));
         KL_TRY(kl_realloc(&o->z, (int64_t)o->n * o->n, KL_MEM_WORK, err));
-        if (m[i].depth > 0) KL_TRY(kl_realloc(&o->packed, (int64_t)o->n * o->n, KL_MEM_WORK, err));
+        if (m[i].depth > 0)
+            KL_TRY(kl_realloc(&o->packed, (int64_t)o->n * (m[i].ends ? 3 : o->n), KL_MEM_WORK, err));
     }
     KL_TRY(work_up(nthread, nmat, m, err));
     for (int i = 0; i < nmat; i++) {
@@ -429,8 +477,8 @@ static void solve_one(void *self, int64_t task, int thread)
     m->result = solve(1, 1, m, &m->error);
 }
 
-kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d, const double *const *e,
-                    kl_divided *out, kl_err *err)
+static kl_status divide(int nthread, int nmat, const int *n, const double *const *d, const double *const *e,
+                        int ends, kl_divided *out, kl_err *err)
 {
     const double share = 0.25; /* of a thread's work: a matrix that is more of it is shared out */
     kl_status st = KL_OK;
@@ -462,6 +510,7 @@ kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d,
             int *const index = integers + 6 * at, size = n[i];
             if ((nthread <= 1 || pow(size, 3) <= share * work / nthread) != small) continue;
             m[count++] = (matrix){.out = &out[i],
+                                  .ends = ends,
                                   .d = d[i],
                                   .e = e[i],
                                   .value = own,
@@ -490,6 +539,28 @@ out:
     kl_free(&numbers);
     kl_free(&integers);
     kl_free(&rotations);
+    return st;
+}
+
+kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d, const double *const *e,
+                    kl_divided *out, kl_err *err)
+{
+    return divide(nthread, nmat, n, d, e, 0, out, err);
+}
+
+kl_status kl_divide_values(int nthread, int nmat, const int *n, const double *const *d,
+                           const double *const *e, double *w, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_divided *out = NULL;
+    int made = 0;
+    KL_TRY(kl_alloc(&out, nmat, KL_MEM_WORK, err));
+    KL_TRY(divide(nthread, nmat, n, d, e, 1, out, err));
+    made = nmat;
+    for (int i = 0; i < nmat; w += n[i++]) memcpy(w, out[i].w, (size_t)n[i] * sizeof *w);
+out:
+    for (int i = 0; i < made; i++) kl_divided_clear(&out[i]);
+    kl_free(&out);
     return st;
 }
 

@@ -30,6 +30,11 @@ typedef struct kl_divided {
 kl_status kl_divide(int nthread, int nmat, const int *n, const double *const *d, const double *const *e,
                     kl_divided *out, kl_err *err) KL_MUST_CHECK;
 
+/* Their values alone, those of all matrices behind each other in w. Of vectors the joins ask for the first
+   and the last row of each half, so that nothing is multiplied. */
+kl_status kl_divide_values(int nthread, int nmat, const int *n, const double *const *d,
+                           const double *const *e, double *w, kl_err *err) KL_MUST_CHECK;
+
 /* Eigenvectors [first, first + count) of m into the columns of z[count][n]. Threads may ask for columns of
    one matrix at a time. */
 void kl_divided_columns(const kl_divided *m, int first, int count, double *z);

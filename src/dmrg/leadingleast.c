@@ -20,7 +20,6 @@ static kl_status find_spectra(kl_leading *l, kl_dptr gram, kl_err *err)
     const int npart = l->least.npart;
     const double **d = NULL, **e = NULL;
     double *diagonal = NULL, *beside = NULL;
-    kl_divided *divided = NULL;
     kl_least_part **of = NULL;
     int64_t *off = NULL, rows = 0;
     int *n = NULL, count = 0;
@@ -29,7 +28,6 @@ static kl_status find_spectra(kl_leading *l, kl_dptr gram, kl_err *err)
     KL_TRY(kl_alloc(&off, npart, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&d, npart, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&e, npart, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&divided, npart, KL_MEM_WORK, err));
     for (int i = 0; i < npart; i++) {
         kl_least_part *const p = &l->least.part[i];
         if (p->tried == 0) continue;
@@ -51,15 +49,11 @@ static kl_status find_spectra(kl_leading *l, kl_dptr gram, kl_err *err)
     if (st != KL_OK) goto out;
     rows = 0;
     for (int i = 0; i < count; rows += n[i++]) d[i] = diagonal + rows, e[i] = beside + rows;
-    KL_TRY(kl_divide(ex->nthread, count, n, d, e, divided, err));
+    KL_TRY(kl_divide_values(ex->nthread, count, n, d, e, l->spectrum, err));
+    for (int64_t k = 0; k < rows; k++) l->spectrum[k] = l->spectrum[k] > 0 ? l->spectrum[k] : 0;
     rows = 0;
-    for (int i = 0; i < count; rows += n[i++]) {
-        double *const w = l->spectrum + rows;
-        for (int k = 0; k < n[i]; k++) w[k] = divided[i].w[k] > 0 ? divided[i].w[k] : 0;
-        of[i]->all = w;
-    }
+    for (int i = 0; i < count; rows += n[i++]) of[i]->all = l->spectrum + rows;
 out:
-    for (int i = 0; i < count; i++) kl_divided_clear(&divided[i]);
     kl_free(&of);
     kl_free(&n);
     kl_free(&off);
@@ -67,7 +61,6 @@ out:
     kl_free(&e);
     kl_free(&diagonal);
     kl_free(&beside);
-    kl_free(&divided);
     return st;
 }
 

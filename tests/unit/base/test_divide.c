@@ -83,7 +83,7 @@ static void test_kinds(void **state)
     enum { NSIZE = sizeof size / sizeof *size };
     const int sizes = KL_TEST_WATCHED ? NSIZE - 1 : NSIZE;
     for (int kind = 0; kind < KINDS; kind++) {
-        double *d[NSIZE], *e[NSIZE], *w[NSIZE], most[NSIZE];
+        double *d[NSIZE], *e[NSIZE], *w[NSIZE], most[NSIZE], values[2500], *value = values;
         const double *dd[NSIZE], *ee[NSIZE];
         kl_divided got[NSIZE], again[NSIZE];
         kl_err err;
@@ -94,7 +94,8 @@ static void test_kinds(void **state)
         }
         expect_ok(kl_divide(3, sizes, size, dd, ee, got, &err), err);
         expect_ok(kl_divide(1, sizes, size, dd, ee, again, &err), err);
-        for (int i = 0; i < sizes; i++) {
+        expect_ok(kl_divide_values(1 + kind % 3, sizes, size, dd, ee, values, &err), err);
+        for (int i = 0; i < sizes; value += size[i++]) {
             const int n = size[i];
             kl_test_case("kind=%d n=%d", kind, n);
             expect_eq(got[i].n, n);
@@ -114,6 +115,8 @@ static void test_kinds(void **state)
             for (int k = 0; k < n; k++) {
                 expect_near(got[i].w[k], w[i][k], 10 * EPS * sqrt(n) * most[i]);
                 expect_true(k == 0 || got[i].w[k] >= got[i].w[k - 1]);
+                expect_near(value[k], got[i].w[k], 10 * EPS * sqrt(n) * most[i]);
+                expect_true(k == 0 || value[k] >= value[k - 1]);
                 if (kind == 1) expect_near(got[i].w[k], 2 - 2 * cos(M_PI * (k + 1) / (n + 1)), 50 * EPS);
             }
             check(n, d[i], e[i], most[i], got[i].w, 0, n, z);
@@ -175,6 +178,14 @@ static void test_failing_roots(void **state)
                 check(size[i], d, e, most, got[i].w, 0, size[i], z);
                 kl_divided_clear(&got[i]);
             }
+            double values[N + OTHER], wanted[N + OTHER];
+            root_that_fails = 0;
+            expect_ok(kl_divide_values(nthread, 2, size, dd, ee, wanted, &err), err);
+            roots_found = 0;
+            root_that_fails = which == 1 ? 1 : which == 2 ? all / 2 : which == 3 ? all - 5 : 0;
+            expect_ok(kl_divide_values(nthread, 2, size, dd, ee, values, &err), err);
+            expect_true(roots_found > root_that_fails);
+            for (int i = 0; i < N + OTHER; i++) expect_near(values[i], wanted[i], 1e-13 * most);
         }
     }
     root_that_fails = 0;
