@@ -42,6 +42,10 @@ kl_status kl_exec_explain(kl_exec *ex, const kl_call *call, kl_choice *choice, k
 
 kl_projection kl_exec_fastest(const kl_exec *ex, const kl_batch *b)
 {
+    int other = 1;
+    while (other < KL_NSIZE && ex->fastest[other] == ex->fastest[0]) other++;
+    if (other == KL_NSIZE)
+        return ex->fastest[0]; /* of any size: a cube root a record is what it would take */
     const double size = kl_batch_mean_size(b);
     const int k = size < 1 ? 0 : (int)(log2(size) + 0.5);
     return ex->fastest[k < KL_NSIZE ? k : KL_NSIZE - 1];
