@@ -112,7 +112,7 @@ static kl_status eigen_rows(table *t, const kl_exec *ex, const kl_batch *density
     KL_TRY(kl_alloc(&dim, n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) dim[i] = (int)sqrt((double)density->group[i].ny + 0.5);
     qsort(dim, (size_t)n, sizeof *dim, descending);
-    const kl_eigen_share share = kl_eigen_share_best(ex, dim, n);
+    const kl_eigen_share share = kl_eigen_share_best(ex, dim, n, 0);
     const int there = share.there;
     for (int k = 0; k < 2; k++) {
         const int from = k ? there : 0, to = k ? n : there;

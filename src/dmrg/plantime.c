@@ -236,7 +236,7 @@ kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds
     if (ex->space == KL_SPACE_HOST || !ex->eigen.ntime) return host_seconds(ex, mid, seconds, rate, err);
     KL_TRY(kl_alloc(&dim, mid->nsector, KL_MEM_WORK, err));
     const double flop = truncation(mid, 1, dim);
-    const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, mid->nsector);
+    const kl_eigen_share eigen = kl_eigen_share_best(ex, dim, mid->nsector, 0);
     KL_TRY(measure_device(ex, (int)cbrt(mid->flop / (2.0 * fmax(mid->nrecord, 1))), rate, err));
     seconds[KL_PLAN_PRODUCTS] = mid->nlike * mid->nproduct * mid->flop / *rate;
     seconds[KL_PLAN_GROWTH] = growth_flop(mid) / *rate;

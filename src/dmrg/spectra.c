@@ -428,7 +428,7 @@ static kl_status prepare(kl_spectra *t, const kl_leading_opts *o, double noise, 
         KL_TRY(kl_density_add_noise(t->ranks, &exact, noise, t->rho, err));
         KL_TRY(take_top(t, o, err));
     }
-    t->nthere = kl_eigen_share_next(ex, t->dim, t->nown); /* only small matrices come to the host */
+    t->nthere = kl_eigen_share_next(ex, t->dim, t->nown, 0); /* only small matrices come to the host */
     KL_TRY(fetch(t, t->nthere, t->nown, err));
     if (t->nthere == 0) ex->vt.release(ex, &t->rho);
 out:

@@ -108,7 +108,7 @@ static kl_status open_job(job *j, int shared, kl_err *err)
         j->n[i] = j->of[i].n;
         j->off[i] = j->of[i].off;
     }
-    if (shared && j->ex->vt.eigen) j->there = kl_eigen_share_next(j->ex, j->n, m->count);
+    if (shared && j->ex->vt.eigen) j->there = kl_eigen_share_next(j->ex, j->n, m->count, 1);
 out:
     return st;
 }

@@ -25,10 +25,10 @@ int kl_eigen_threads(const kl_exec *ex)
     return ex->nthread > 2 * DRIVERS ? ex->nthread - DRIVERS : ex->nthread;
 }
 
-kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n)
+kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n, int whole)
 {
     /* of LAPACK's time, the part behind tridiagonal matrices, whoever made them: all threads share it */
-    const double vectors = 0.25;
+    const double vectors = whole ? 0 : 0.25;
     const int reduces = !ex->vt.eigen;
     kl_eigen_share best = {0};
     int most = 0;
@@ -65,9 +65,9 @@ kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n)
     return best;
 }
 
-int kl_eigen_share_next(kl_exec *ex, const int *dim, int n)
+int kl_eigen_share_next(kl_exec *ex, const int *dim, int n, int whole)
 {
-    const kl_eigen_share share = kl_eigen_share_best(ex, dim, n);
+    const kl_eigen_share share = kl_eigen_share_best(ex, dim, n, whole);
     if (share.there == 0 || ex->eigen.saved >= ex->eigen.opening) return share.there;
     ex->eigen.saved += share.alone_seconds - fmax(share.here_seconds, share.there_seconds);
     return ex->eigen.saved >= ex->eigen.opening ? share.there : 0;

@@ -12,12 +12,13 @@ typedef struct kl_eigen_share {
     double here_seconds, there_seconds, alone_seconds;
 } kl_eigen_share;
 
-/* dim[n]: rows of the matrices, largest first. */
-kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n);
+/* dim[n]: rows of the matrices, largest first. whole: 1: a thread has a matrix to its end; 0: all threads
+   share what is done behind tridiagonal matrices. */
+kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n, int whole);
 
 /* The same in the course of a run, where opening the executor's library takes time: the executor gets nothing
    until sharing would have saved as much. Returns `there`. */
-int kl_eigen_share_next(kl_exec *ex, const int *dim, int n);
+int kl_eigen_share_next(kl_exec *ex, const int *dim, int n, int whole);
 
 /* Threads that are left for matrices while the executor has some. */
 int kl_eigen_threads(const kl_exec *ex);
