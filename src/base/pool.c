@@ -84,6 +84,7 @@ static void trim(kl_pool *p, int64_t most)
 
 void kl_pool_clear(kl_pool *p)
 {
+    if (p->spare) p->free_spare(&p->spare);
     trim(p, 0);
     for (int c = 0; c < KL_POOL_NCLASS; c++) kl_free(&p->list[c].block);
     kl_free(&p->owned);

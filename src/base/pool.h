@@ -38,6 +38,9 @@ typedef struct kl_pool {
     int far;          /* 1: memory of the host: it counts as such */
     int single;       /* every block its own, none kept: a sanitizer then sees an overrun */
     const int64_t *most; /* bytes that may be taken from the device in all; 0: what it has */
+    /* Of the host: what a list was planned in, for the next one; freed with the pool, by this. */
+    void *spare;
+    void (*free_spare)(void **spare);
     /* The pool's own. */
     kl_pool_list list[KL_POOL_NCLASS];
     kl_pool_owned *owned; /* what alloc gave out */

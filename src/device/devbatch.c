@@ -21,13 +21,15 @@ static int64_t work_budget(int64_t has)
     return has < 0 ? UNKNOWN_MEMORY : has / 4 / (int64_t)sizeof(double);
 }
 
-kl_status kl_devbatch_open(kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_err *err)
+kl_status kl_devbatch_open(kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_pool *pool,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     kl_devbatch *p = NULL;
     KL_TRY(kl_alloc(&p, 1, KL_MEM_RECORD, err));
     memcpy(p->base, b->base, sizeof p->base);
-    KL_TRY(kl_tile_plan_open(b, o, budget, &p->plan, err));
+    pool->free_spare = kl_tile_plan_free_spare;
+    KL_TRY(kl_tile_plan_open(b, o, budget, &pool->spare, &p->plan, err));
 out:
     if (st != KL_OK && p) kl_tile_plan_clear(&p->plan);
     if (st != KL_OK) kl_free(&p);
@@ -78,7 +80,7 @@ kl_status kl_devbatch_prepare(kl_batch *b, const kl_tile_plan_opts *o, int64_t h
     void *work = NULL;
     int64_t bytes = 0, before = INT64_MAX;
     for (int64_t budget = work_budget(has);;) {
-        KL_TRY(kl_devbatch_open(b, o, budget, err));
+        KL_TRY(kl_devbatch_open(b, o, budget, pool, err));
         const kl_tile_plan *const q = &((const kl_devbatch *)b->prepared)->plan;
         bytes = q->nwork * (int64_t)sizeof(double);
         if (bytes == 0) break;
@@ -145,7 +147,7 @@ kl_status kl_devbatch_dry(const kl_batch *b, const kl_tile_plan_opts *o, int64_t
 {
     kl_status st = KL_OK;
     kl_tile_plan p = {0};
-    KL_TRY(kl_tile_plan_open(b, o, work_budget(has), &p, err));
+    KL_TRY(kl_tile_plan_open(b, o, work_budget(has), NULL, &p, err));
     KL_TRY(kl_tile_plan_write(b, 0, &p, err));
     tell(&p, kernel, out);
 out:

@@ -24,7 +24,7 @@ typedef struct kl_devbatch {
 /* The two halves of preparing, for lists that share memory for their intermediates: afterwards plan.nwork of
    b->prepared says how many doubles are wanted there, of a budget that only a single intermediate may exceed;
    then the rest. work is the caller's. */
-kl_status kl_devbatch_open(kl_batch *b, const kl_tile_plan_opts *o, int64_t budget,
+kl_status kl_devbatch_open(kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_pool *pool,
                            kl_err *err) KL_MUST_CHECK;
 kl_status kl_devbatch_load(kl_batch *b, void *work, kl_pool *pool, kl_err *err) KL_MUST_CHECK;
 /* Both. b->prepared becomes a kl_devbatch. has: bytes that the device can give out, a quarter of which

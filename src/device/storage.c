@@ -120,7 +120,7 @@ kl_status kl_storage_prepare(kl_exec *ex, kl_batch *b, const kl_storage_way *way
     for (int i = 0; i < s->c.nchunk; i++) {
         kl_batch *const list = &s->c.chunk[i].list;
         list->base[KL_AT_STACK].addr = (uintptr_t)s->buffer[i % 2];
-        KL_TRY(kl_devbatch_open(list, way->o, most, err));
+        KL_TRY(kl_devbatch_open(list, way->o, most, way->pool, err));
         const kl_devbatch *const p = list->prepared;
         if (p->plan.nwork > nwork) nwork = p->plan.nwork;
     }

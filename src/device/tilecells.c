@@ -40,11 +40,17 @@ out:
 }
 
 /* Row and column: of the output's rectangle in the record's result. */
-static kl_status add_link(kl_tile_plan_maker *s, int64_t use, int row, int col, double alpha, kl_err *err)
+static kl_status add_link(kl_tile_plan_maker *s, int64_t use, int row, int col, const kl_rec *r, kl_err *err)
 {
     kl_status st = KL_OK;
     KL_ROOM(s->link, s->nlink, s->cap_link);
-    s->link[s->nlink++] = (kl_link){.use = use, .row = row, .col = col, .alpha = alpha};
+    s->link[s->nlink++] = (kl_link){.rec = s->use[use].rec,
+                                    .da = s->use[use].da,
+                                    .db = s->use[use].db,
+                                    .row = row,
+                                    .col = col,
+                                    .k = r->kind == KL_REC_GEMM ? r->k : 0,
+                                    .alpha = r->alpha};
 out:
     return st;
 }
@@ -114,7 +120,7 @@ static kl_status link_records(const writing *w, const cell *c, int round, int pr
         const kl_rec *const r = &w->b->rec[w->s->use[x->use].rec];
         if (is_nothing(r) || round_of(w->s, x->use, w->round) != round) continue;
         if (!both && (r->kind == KL_REC_GEMM) != products) continue;
-        KL_TRY(add_link(w->s, x->use, c->row - x->row, c->col - x->col, r->alpha, err));
+        KL_TRY(add_link(w->s, x->use, c->row - x->row, c->col - x->col, r, err));
     }
 out:
     return st;
@@ -190,9 +196,10 @@ static int leading(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile
 {
     int ld = 0;
     for (int64_t u = d->first; u >= 0; u = s->use[u].next) {
-        const kl_rec r = kl_upright(&b->rec[s->use[u].rec]);
-        if (r.m > 1 && r.n > 1) return r.ldc;
-        if (r.n > 1 && ld == 0) ld = r.ldc;
+        kl_rec own;
+        const kl_rec *const r = kl_upright_of(&b->rec[s->use[u].rec], &own);
+        if (r->m > 1 && r->n > 1) return r->ldc;
+        if (r->n > 1 && ld == 0) ld = r->ldc;
     }
     return ld > 0 ? ld : d->size < INT32_MAX ? (int)d->size : INT32_MAX;
 }
@@ -224,7 +231,7 @@ static kl_status write_odd(const writing *w, const kl_span *odd, int64_t n, kl_e
                        .flags = KL_P_BETA};
         o.c = corner(s, w->d, w->work, r.c - w->d->base, &o.flags);
         o.slot = slot_of(round_of(s, odd[i].use, w->round), w->level + 1 + at[i], r.kind == KL_REC_GEMM);
-        KL_TRY(add_link(s, odd[i].use, 0, 0, r.alpha, err));
+        KL_TRY(add_link(s, odd[i].use, 0, 0, &r, err));
         KL_TRY(emit(s, o, err));
     }
 out:
@@ -236,10 +243,13 @@ out:
 static int span_of(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_output *d, int ld, int64_t u,
                    kl_span *out)
 {
-    const kl_rec r = kl_upright(&b->rec[s->use[u].rec]);
-    const int64_t at = r.c - d->base;
-    *out = (kl_span){.use = u, .row = (int)(at % ld), .col = (int)(at / ld), .m = r.m, .n = r.n};
-    return (r.n == 1 || r.ldc == ld) && out->row + r.m <= ld;
+    kl_rec own;
+    const kl_rec *const r = kl_upright_of(&b->rec[s->use[u].rec], &own);
+    const int64_t at = r->c - d->base;
+    /* numbers below 2^32 are divided in a third of the time */
+    const int64_t col = at >= 0 && at <= UINT32_MAX ? (int64_t)((uint32_t)at / (uint32_t)ld) : at / ld;
+    *out = (kl_span){.use = u, .row = (int)(at - col * ld), .col = (int)col, .m = r->m, .n = r->n};
+    return (r->n == 1 || r->ldc == ld) && out->row + r->m <= ld;
 }
 
 int kl_tile_cells_tangled(const kl_tile_plan_maker *s, const kl_batch *b, int64_t first)

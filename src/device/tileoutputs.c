@@ -1,6 +1,7 @@
 /* Who writes what: see tileoutputs.h.
    SPDX-License-Identifier: Apache-2.0 */
 #include "device/tileoutputs.h"
+#include "base/parsort.h"
 
 /* Intermediate of the open group that holds [from, to) wholly; -1: none does; -2: something overlaps. */
 static int living(const kl_tile_plan_maker *s, int64_t from, int64_t to)
@@ -122,22 +123,23 @@ kl_status kl_tile_outputs_find(kl_tile_plan_maker *s, const kl_batch *b, int gro
                          .base = g->y, .size = g->ny, .group = group, .keep = !b->zero, .zero = b->zero != 0},
                      &to, err));
     for (int64_t i = g->first; i < g->last && *foreseen; i++) {
-        const kl_rec r = kl_upright(&b->rec[i]);
-        if (r.m == 0 || r.n == 0) continue;
+        kl_rec own;
+        const kl_rec *const r = kl_upright_of(&b->rec[i], &own);
+        if (r->m == 0 || r->n == 0) continue;
         int from[2] = {-1, -1};
         for (int k = 0; k < 2 && *foreseen; k++) {
-            if (r.kind == KL_REC_FILL || (k == 1 && r.kind == KL_REC_ADD)) continue;
-            const int at = k ? r.at_b : r.at_a, turned = k ? r.tb : r.ta, ld = k ? r.ldb : r.lda;
-            const int m = k ? r.k : r.m, n = k ? r.n : r.kind == KL_REC_GEMM ? r.k : r.n;
-            const int64_t at0 = k ? r.b : r.a;
+            if (r->kind == KL_REC_FILL || (k == 1 && r->kind == KL_REC_ADD)) continue;
+            const int at = k ? r->at_b : r->at_a, turned = k ? r->tb : r->ta, ld = k ? r->ldb : r->lda;
+            const int m = k ? r->k : r->m, n = k ? r->n : r->kind == KL_REC_GEMM ? r->k : r->n;
+            const int64_t at0 = k ? r->b : r->a;
             if (at == KL_AT_Y) *foreseen = 0;
             if (at != KL_AT_WORK || m == 0 || n == 0) continue;
             from[k] = living(s, at0, at0 + (turned ? kl_extent(n, m, ld) : kl_extent(m, n, ld)));
-            if (from[k] < 0 || r.at_c == KL_AT_WORK) *foreseen = 0;
+            if (from[k] < 0 || r->at_c == KL_AT_WORK) *foreseen = 0;
             if (*foreseen) s->dest[from[k]].read = 1;
         }
         if (!*foreseen) break;
-        KL_TRY(target(s, b, group, first, &r, &to, foreseen, err));
+        KL_TRY(target(s, b, group, first, r, &to, foreseen, err));
         if (*foreseen) KL_TRY(new_use(s, to, i, from[0], from[1], err));
     }
 out:
@@ -215,4 +217,55 @@ void kl_tile_outputs_place(kl_tile_plan_maker *s, int64_t budget, int64_t *nwork
         }
     }
     *nround = round + 1;
+}
+
+/* For qsort: outputs in the order of their launches, in a launch in the order of their links. */
+static int by_slot(const void *pa, const void *pb)
+{
+    const kl_output *const a = pa, *const b = pb;
+    if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+kl_status kl_tile_outputs_sort(kl_tile_plan_maker *s, int hands, int64_t *nslot, kl_err *err)
+{
+    enum { MOST = 64 };
+    kl_status st = KL_OK;
+    int64_t slot[MOST], count[MOST];
+    int n = 0, at = 0;
+    *nslot = 0;
+    for (int64_t i = 0; i < s->noutput && n < MOST; i++) {
+        for (at = 0; at < n && slot[at] != s->output[i].slot; at++) continue;
+        if (at == n) slot[n] = s->output[i].slot, count[n++] = 0;
+        count[at]++;
+    }
+    if (n == MOST) { /* groups in order have a slot for each record */
+        kl_par_sort(hands, s->output, s->noutput, sizeof *s->output, by_slot);
+        for (int64_t i = 0; i < s->noutput; i++)
+            *nslot += i == 0 || s->output[i].slot != s->output[i - 1].slot;
+        return KL_OK;
+    }
+    KL_ROOM_FOR(s->sorted, s->noutput, s->cap_sorted);
+    for (int i = 1; i < n; i++)
+        for (int k = i; k > 0 && slot[k - 1] > slot[k]; k--) {
+            const int64_t here = slot[k], times = count[k];
+            slot[k] = slot[k - 1], count[k] = count[k - 1];
+            slot[k - 1] = here, count[k - 1] = times;
+        }
+    for (int64_t i = 0, from = 0; i < n; i++) {
+        const int64_t times = count[i];
+        count[i] = from;
+        from += times;
+    }
+    for (int64_t i = 0; i < s->noutput; i++) {
+        for (at = 0; slot[at] != s->output[i].slot; at++) continue;
+        s->sorted[count[at]++] = s->output[i];
+    }
+    kl_output *const was = s->output;
+    const int64_t cap = s->cap_output;
+    s->output = s->sorted, s->cap_output = s->cap_sorted;
+    s->sorted = was, s->cap_sorted = cap;
+    *nslot = n;
+out:
+    return st;
 }

@@ -27,11 +27,13 @@ typedef struct kl_use {
 
 /* One rectangle of a launch and the records summed into it. */
 typedef struct kl_link {
-    int64_t use;
+    int64_t rec;
+    int da, db;   /* intermediates that are read, or -1 */
     int row, col; /* corner of the rectangle in the record's result */
     int late;     /* reads what the launch's first level writes */
+    int k;        /* of the product; 0: a matrix that is added */
     double alpha;
-    int64_t steps; /* of its product: see kl_tile_shape_steps */
+    int64_t steps; /* of its product, for the depth that tiles are written with: kl_link_steps */
     /* of alpha to the next link's, 0 where that leaves the range; known when tiles are written */
     double ratio;
 } kl_link;
@@ -46,9 +48,15 @@ typedef struct kl_output {
     int lone;            /* its tiles have one unit, and a warp does each */
     int strict;
     uint32_t flags;
-    int depth;           /* 0, or the depth that `steps` is for */
-    int64_t steps;       /* of its sum: see kl_tile_shape_steps */
+    int depth[2];        /* 0, or the depths that `steps` are for */
+    int64_t steps[2];    /* of its sum: see kl_tile_shape_steps */
 } kl_output;
+
+/* A matrix that is added counts as one step, since it takes about as long as one step of a product. */
+static inline int64_t kl_link_steps(const kl_link *l, int depth)
+{
+    return l->k > 0 ? (l->k + depth - 1) / depth : 1;
+}
 
 /* Where a use's record lies in its tile output. */
 typedef struct kl_span {
@@ -67,13 +75,19 @@ typedef struct kl_tile_plan_maker {
     kl_use *use;
     kl_link *link;
     kl_output *output;
-    int64_t ndest, cap_dest, nuse, cap_use, nlink, cap_link, noutput, cap_output;
+    kl_output *sorted; /* room for sorting outputs */
+    int64_t ndest, cap_dest, nuse, cap_use, nlink, cap_link, noutput, cap_output, cap_sorted;
     kl_alive *live;
     int64_t nlive, cap_live;
     kl_span *span;       /* [4][cap_span] and */
     int *border;         /* [2][2 cap_span + 2]: room that one output after the other uses */
     int64_t cap_span;
     int adds;            /* of the opts */
+    /* [cap_] of the plan, while it is none's */
+    struct kl_piece *piece;
+    struct kl_tile_cell *cell;
+    struct kl_summand *term;
+    int64_t cap_piece, cap_cell, cap_term;
 } kl_tile_plan_maker;
 
 #define KL_ROOM(array, n, cap)                                       \
@@ -83,6 +97,17 @@ typedef struct kl_tile_plan_maker {
             KL_TRY(kl_realloc(&(array), room_, KL_MEM_RECORD, err)); \
             (cap) = (__typeof__(cap))room_;                          \
         }                                                            \
+    } while (0)
+
+/* The same for all of n; what stood there is lost. */
+#define KL_ROOM_FOR(array, n, cap)                                 \
+    do {                                                           \
+        if ((n) > (cap)) {                                         \
+            kl_free(&(array));                                     \
+            (cap) = 0;                                             \
+            KL_TRY(kl_realloc(&(array), (n), KL_MEM_RECORD, err)); \
+            (cap) = (n);                                           \
+        }                                                          \
     } while (0)
 
 /* A row of neighbours is a column, which is how everything here is cut. */
@@ -102,6 +127,14 @@ static inline kl_rec kl_upright(const kl_rec *r)
     return u;
 }
 
+/* The same where it is read only; *own is room for it. */
+static inline const kl_rec *kl_upright_of(const kl_rec *r, kl_rec *own)
+{
+    if (!kl_is_row(r)) return r;
+    *own = kl_upright(r);
+    return own;
+}
+
 /* Numbers from the first to the last element of an m x n matrix with leading dimension ld. */
 static inline int64_t kl_extent(int m, int n, int ld) { return (int64_t)(n - 1) * ld + m; }
 
@@ -114,5 +147,8 @@ kl_status kl_tile_outputs_in_order(kl_tile_plan_maker *s, const kl_batch *b, int
 /* Offsets in WORK, and rounds. Groups that stay in order come first, all in round 0; a group is torn apart
    only when it is too large by itself. */
 void kl_tile_outputs_place(kl_tile_plan_maker *s, int64_t budget, int64_t *nwork, int *nround);
+/* Rectangles by their slots, of which there are *nslot; those of one stay in the order in which they are,
+   which is that of their links. hands: threads. */
+kl_status kl_tile_outputs_sort(kl_tile_plan_maker *s, int hands, int64_t *nslot, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -6,16 +6,37 @@
 #include "device/tileshape.h"
 #include "device/tileshares.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
-kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_tile_plan *p,
-                            kl_err *err)
+/* Bytes of pieces up to which the memory of a plan is kept for the next one. */
+#define WORTH_KEEPING ((int64_t)1 << 26)
+
+void kl_tile_plan_free_spare(void **spare)
+{
+    kl_tile_plan_maker *s = *spare;
+    *spare = NULL;
+    if (!s) return;
+    kl_free(&s->piece);
+    kl_free(&s->cell);
+    kl_free(&s->term);
+    kl_tile_maker_clear(s);
+    kl_free(&s);
+}
+
+kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, void **spare,
+                            kl_tile_plan *p, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_tile_plan_maker *s = NULL;
-    *p = (kl_tile_plan){.o = *o};
-    KL_TRY(kl_alloc(&s, 1, KL_MEM_RECORD, err));
-    p->planner = s;
+    *p = (kl_tile_plan){.o = *o, .spare = spare};
+    if (spare && *spare) {
+        p->planner = *spare;
+        *spare = NULL;
+    } else KL_TRY(kl_alloc(&p->planner, 1, KL_MEM_RECORD, err));
+    kl_tile_plan_maker *const s = p->planner;
+    s->ndest = s->nuse = s->nlink = s->noutput = s->nlive = 0;
+    p->piece = s->piece, p->cell = s->cell, p->term = s->term;
+    s->piece = NULL, s->cell = NULL, s->term = NULL;
     s->adds = o->adds;
     KL_TRY(kl_tile_shares_find(o->nthread, s, b, &p->nsequential, err));
     kl_tile_outputs_place(s, budget, &p->nwork, &p->nround);
@@ -25,15 +46,14 @@ out:
 
 void kl_tile_plan_forget(kl_tile_plan *p)
 {
-    kl_tile_plan_maker *s = p->planner;
-    if (s) {
-        kl_tile_maker_clear(s);
-        kl_free(&s);
-    }
-    kl_free(&p->piece);
-    kl_free(&p->cell);
-    kl_free(&p->term);
+    kl_tile_plan_maker *const s = p->planner;
+    void *own = s, **const to = p->spare && !*p->spare ? p->spare : &own;
+    if (!s) return;
+    s->piece = p->piece, s->cell = p->cell, s->term = p->term;
+    p->piece = NULL, p->cell = NULL, p->term = NULL;
     p->planner = NULL;
+    *to = s;
+    if (to == &own || s->cap_piece * (int64_t)sizeof(kl_piece) > WORTH_KEEPING) kl_tile_plan_free_spare(to);
 }
 
 void kl_tile_plan_clear(kl_tile_plan *p)
@@ -69,7 +89,7 @@ static int by_alpha(const void *pa, const void *pb)
     const kl_link *const a = pa, *const b = pb;
     if (a->late != b->late) return a->late - b->late;
     if (a->alpha != b->alpha) return a->alpha < b->alpha ? -1 : 1;
-    return a->use < b->use ? -1 : a->use > b->use;
+    return a->rec < b->rec ? -1 : a->rec > b->rec;
 }
 
 /* What launches are written from and to. */
@@ -78,7 +98,6 @@ typedef struct writer {
     const kl_batch *b;
     uint64_t work; /* where WORK begins */
     kl_tile_plan *p;
-    int64_t cap_piece, cap_cell, cap_term; /* capacity of p */
     kl_piece *base; /* of the launch that is being written: its pieces, first the heads of parts */
     int hands; /* threads */
 } writer;
@@ -113,14 +132,13 @@ static void write_part(const writer *out, const kl_tile_plan_opts *q, const tile
     int64_t first = 0;
     int flushed = 0, waited = 0;
     for (int64_t k = 0; k < o->count; k++) {
-        const kl_use *const u = &s->use[l[k].use];
         const int64_t end = first + l[k].steps;
         if (end <= from || first >= to) {
             first = end;
             continue;
         }
         kl_rec column;
-        const kl_rec *r = &b->rec[u->rec];
+        const kl_rec *r = &b->rec[l[k].rec];
         if (kl_is_row(r)) column = kl_upright(r), r = &column;
         const int add = r->kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth,
                   last = add        ? w->n
@@ -138,16 +156,16 @@ static void write_part(const writer *out, const kl_tile_plan_opts *q, const tile
         if (add) {
             f |= KL_P_ADD;
             at->adds = 1;
-            here->a = operand(s, b, r->at_a, u->da,
+            here->a = operand(s, b, r->at_a, l[k].da,
                               r->a + (r->ta ? (int64_t)dr * r->lda + dc : dr + (int64_t)dc * r->lda), work,
                               KL_P_A, &f);
         } else {
             f |= r->tb ? KL_P_TB : 0;
             here->ldb = r->ldb;
-            here->a = operand(s, b, r->at_a, u->da,
+            here->a = operand(s, b, r->at_a, l[k].da,
                               r->a + (r->ta ? (int64_t)dr * r->lda + skip : dr + (int64_t)skip * r->lda),
                               work, KL_P_A, &f);
-            here->b = operand(s, b, r->at_b, u->db,
+            here->b = operand(s, b, r->at_b, l[k].db,
                               r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip),
                               work, KL_P_B, &f);
             at->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
@@ -224,14 +242,14 @@ typedef struct level_pair {
 } level_pair;
 
 /* Links of output i in the order in which they are summed. 1: its sum is not to be cut into parts. */
-static int order_links(const writer *out, const level_pair *l, int64_t i)
+static int order_links(const writer *out, const level_pair *l, int64_t i, int depth)
 {
     kl_link *const link = out->s->link + l->o[i].first;
     const int64_t n = l->o[i].count;
     int mixed = 0;
     for (int64_t k = 0; k < n; k++) {
-        const kl_use *const u = &out->s->use[link[k].use];
-        link[k].late = i >= l->n && (u->da >= 0 || u->db >= 0);
+        link[k].late = i >= l->n && (link[k].da >= 0 || link[k].db >= 0);
+        link[k].steps = kl_link_steps(&link[k], depth);
         mixed |= link[k].alpha != link[0].alpha || link[k].late != link[0].late;
     }
     if (mixed) qsort(link, (size_t)n, sizeof *link, by_alpha);
@@ -258,15 +276,6 @@ typedef struct run {
     double cost; /* of a tile */
     int64_t first, n; /* tiles */
 } run;
-
-static int by_level_and_cost(const void *pa, const void *pb)
-{
-    const run *const a = pa, *const b = pb;
-    if (a->level != b->level) return a->level - b->level;
-    if (a->o->lone != b->o->lone) return a->o->lone - b->o->lone;
-    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
-    return a->nth < b->nth ? -1 : a->nth > b->nth;
-}
 
 enum { KINDS = 4 };
 
@@ -323,8 +332,9 @@ static void list_runs(const writer *out, const level_pair *l, int64_t i, run *li
     const kl_tile_plan_opts *const q = l->cut[i >= l->n].p;
     int um, un, tm, tn, nlist = 0;
     run one = {.o = o, .level = i >= l->n, .nth = (int)i};
-    one.steps = kl_tile_shape_steps(out->s, out->b, &l->o[i], q->depth);
-    one.once = order_links(out, l, i);
+    for (int k = 0; k < KINDS; k++) list[k].n = 0;
+    one.steps = kl_tile_shape_steps(out->s, &l->o[i], q->depth);
+    one.once = order_links(out, l, i, q->depth);
     one.more = further_pieces(out, q, o, &(part){.to = one.steps});
     kl_tile_shape_tiles(q, o, o->most_m, o->most_n, &um, &un, &tm, &tn);
     one.down = (cuts){tm, um / tm, um % tm};
@@ -385,9 +395,9 @@ static kl_status make_room(writer *out, const writing *x, kl_err *err)
                      (long long)npiece, INT32_MAX);
         goto out;
     }
-    if (out->p->npiece + npiece > out->cap_piece) {
-        out->cap_piece = out->p->npiece + npiece;
-        KL_TRY(kl_realloc(&out->p->piece, out->cap_piece, KL_MEM_RECORD, err));
+    if (out->p->npiece + npiece > out->s->cap_piece) {
+        KL_TRY(kl_realloc(&out->p->piece, out->p->npiece + npiece, KL_MEM_RECORD, err));
+        out->s->cap_piece = out->p->npiece + npiece;
     }
     out->base = out->p->piece + out->p->npiece;
 out:
@@ -442,6 +452,16 @@ static void count_task(void *self, int64_t task, int thread)
     }
 }
 
+/* Runs come by cost, and so from all over the list. */
+static void look_ahead(const writing *x, const run *r)
+{
+    const kl_link *const link = x->out->s->link;
+    const run *const end = x->run + x->nrun;
+    if (r + 8 < end) __builtin_prefetch(r[8].o);
+    if (r + 4 < end) __builtin_prefetch(&link[r[4].o->first]);
+    if (r + 2 < end) __builtin_prefetch(&x->out->b->rec[link[r[2].o->first].rec]);
+}
+
 static void write_task(void *self, int64_t task, int thread)
 {
     const writing *const x = self;
@@ -450,6 +470,7 @@ static void write_task(void *self, int64_t task, int thread)
     (void)thread;
     for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++) {
         if (i == r->first + r->n) r++;
+        if (i == r->first) look_ahead(x, r);
         each_part(x, r, i, turn, NULL, &x->stretch[task].pen);
         turn += parts_of(x, r, i) > 1;
     }
@@ -514,6 +535,20 @@ static void list_task(void *self, int64_t task, int thread)
         list_runs(x->out, x->l, i, x->run + KINDS * i);
 }
 
+/* The costliest first, of each level and of the lone ones behind the others; outputs come so already. */
+static kl_status sort_runs(writing *x, kl_err *err)
+{
+    kl_status st = KL_OK;
+    for (int64_t from = 0, to; from < x->nrun; from = to) {
+        const run *const first = &x->run[from];
+        for (to = from + 1; to < x->nrun && x->run[to].level == first->level; to++)
+            if (x->run[to].o->lone != first->o->lone) break;
+        KL_TRY(kl_sort_falling(x->run + from, to - from, sizeof *x->run, offsetof(run, cost), err));
+    }
+out:
+    return st;
+}
+
 /* One launch of products. */
 static kl_status write_products(writer *out, kl_output *o, int64_t n, int64_t after, kl_err *err)
 {
@@ -524,11 +559,11 @@ static kl_status write_products(writer *out, kl_output *o, int64_t n, int64_t af
     writing x = {.out = out, .l = &l, .hands = out->hands};
     KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o, n, after == 0, &l.cut[0], err));
     if (after > 0) KL_TRY(kl_tile_shape_choose(out->s, out->b, &out->p->o, o + n, after, 0, &l.cut[1], err));
-    KL_TRY(kl_alloc(&x.run, KINDS * (n + after), KL_MEM_RECORD, err));
+    KL_TRY(kl_realloc(&x.run, KINDS * (n + after), KL_MEM_RECORD, err));
     kl_par_for(x.hands, tasks_of(n + after), list_task, &x);
     for (int64_t k = 0; k < KINDS * (n + after); k++)
         if (x.run[k].n > 0) x.run[x.nrun++] = x.run[k];
-    kl_par_sort(x.hands, x.run, x.nrun, sizeof *x.run, by_level_and_cost);
+    KL_TRY(sort_runs(&x, err));
     for (int64_t k = 0; k < x.nrun; k++) {
         x.run[k].first = x.ntile;
         x.ntile += x.run[k].n;
@@ -546,15 +581,14 @@ out:
 static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_tile_plan_maker *const s = w->s;
+    kl_tile_plan_maker *const s = w->s;
     kl_tile_plan *const p = w->p;
     const int64_t first = p->ncell;
     for (int64_t i = 0; i < n; i++) {
         const int64_t term = p->nterm;
         for (int64_t k = o[i].first; k < o[i].first + o[i].count; k++) {
-            const kl_use *const u = &s->use[s->link[k].use];
-            const kl_rec r = kl_upright(&w->b->rec[u->rec]);
-            KL_ROOM(p->term, p->nterm, w->cap_term);
+            const kl_rec r = kl_upright(&w->b->rec[s->link[k].rec]);
+            KL_ROOM(p->term, p->nterm, s->cap_term);
             kl_summand *const to = &p->term[p->nterm++];
             *to = (kl_summand){.alpha = r.alpha, .lda = r.lda, .flags = r.ta ? KL_P_TA : 0};
             if (r.kind == KL_REC_FILL) {
@@ -562,7 +596,7 @@ static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *er
                 continue;
             }
             const int dr = s->link[k].row, dc = s->link[k].col;
-            to->a = operand(s, w->b, r.at_a, u->da,
+            to->a = operand(s, w->b, r.at_a, s->link[k].da,
                             r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), w->work,
                             KL_P_A, &to->flags);
         }
@@ -572,7 +606,7 @@ static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *er
                   wide = tall > 0 ? KL_CELL / tall : 1;
         for (int col = 0; col < o[i].n; col += wide)
             for (int row = 0; row < o[i].m; row += tall) {
-                KL_ROOM(p->cell, p->ncell, w->cap_cell);
+                KL_ROOM(p->cell, p->ncell, s->cap_cell);
                 p->cell[p->ncell++] = (kl_tile_cell){.c = o[i].c,
                                                      .ldc = o[i].ldc,
                                                      .row = row,
@@ -603,11 +637,11 @@ static int64_t end_of_slot(const kl_tile_plan_maker *s, int64_t i)
 }
 
 /* Outputs [i, j) of one slot: is there a product among them, or only matrices that are added? */
-static int is_product_slot(const kl_tile_plan_maker *s, const kl_batch *b, int64_t i, int64_t j)
+static int is_product_slot(const kl_tile_plan_maker *s, int64_t i, int64_t j)
 {
     for (int64_t k = i; k < j && (s->output[k].slot & 1); k++)
         for (int64_t q = s->output[k].first; q < s->output[k].first + s->output[k].count; q++)
-            if (b->rec[s->use[s->link[q].use].rec].kind == KL_REC_GEMM) return 1;
+            if (s->link[q].k > 0) return 1;
     return 0;
 }
 
@@ -618,15 +652,13 @@ kl_status kl_tile_plan_write(const kl_batch *b, uint64_t work, kl_tile_plan *p, 
     writer w = {.s = s, .b = b, .work = work, .p = p, .hands = kl_tile_hands(p->o.nthread, b->nrec)};
     int64_t nslot = 0;
     KL_TRY(kl_tile_shares_write(p->o.nthread, s, b, work, err));
-    for (int64_t i = 0; i < s->noutput; i++) s->output[i].cost = 0;
-    kl_par_sort(w.hands, s->output, s->noutput, sizeof *s->output, kl_tile_shape_by_slot);
-    for (int64_t i = 0; i < s->noutput; i++) nslot += i == 0 || s->output[i].slot != s->output[i - 1].slot;
+    KL_TRY(kl_tile_outputs_sort(s, w.hands, &nslot, err));
     KL_TRY(kl_alloc(&p->launch, nslot, KL_MEM_RECORD, err));
     for (int64_t i = 0, j, k; i < s->noutput; i = k) {
         j = k = end_of_slot(s, i);
-        if (is_product_slot(s, b, i, j)) {
+        if (is_product_slot(s, i, j)) {
             if (p->o.levels && j < s->noutput && s->output[i].slot >> 40 == s->output[j].slot >> 40 &&
-                is_product_slot(s, b, j, end_of_slot(s, j)))
+                is_product_slot(s, j, end_of_slot(s, j)))
                 k = end_of_slot(s, j);
             KL_TRY(write_products(&w, s->output + i, j - i, k - j, err));
         } else KL_TRY(write_sums(&w, s->output + i, j - i, err));

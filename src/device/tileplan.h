@@ -130,12 +130,15 @@ typedef struct kl_tile_plan {
     int64_t nlaunch, npiece, ncell, nterm, ntile;
     double padded;
     struct kl_tile_plan_maker *planner;
+    void **spare; /* of kl_tile_plan_open */
 } kl_tile_plan;
 
 /* Finds intermediates and their order; afterwards nwork says what memory is wanted when rounds take `budget`
-   doubles (a single one may need more). */
-kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, kl_tile_plan *p,
-                            kl_err *err) KL_MUST_CHECK;
+   doubles (a single one may need more). spare: NULL, or where plans leave the host's memory that they were
+   made in, for the next one: fresh pages cost a fifth of what planning does. */
+kl_status kl_tile_plan_open(const kl_batch *b, const kl_tile_plan_opts *o, int64_t budget, void **spare,
+                            kl_tile_plan *p, kl_err *err) KL_MUST_CHECK;
+void kl_tile_plan_free_spare(void **spare);
 /* Writes the launches, WORK being at this address. */
 kl_status kl_tile_plan_write(const kl_batch *b, uint64_t work, kl_tile_plan *p, kl_err *err) KL_MUST_CHECK;
 void kl_tile_plan_forget(kl_tile_plan *p); /* all but the launches and the figures */

@@ -6,36 +6,60 @@
 #include "device/tileshares.h"
 #include "device/tilespan.h"
 #include <math.h>
-#include <stdlib.h>
+#include <stddef.h>
 #include <string.h>
 
-int kl_tile_shape_by_slot(const void *pa, const void *pb)
+static double larger(double a, double b) { return a > b ? a : b; }
+
+/* Cycles of a step of a tile. */
+static double step_cost(const kl_tile_plan_opts *p, int um, int un)
 {
-    const kl_output *const a = pa, *const b = pb;
-    if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
-    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
-    return a->first < b->first ? -1 : a->first > b->first;
+    const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
+    const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
+    return larger(wave, larger(slices, p->cost_least));
+}
+
+static double whole_cost(const kl_tile_plan_opts *p, double step, int um, int un, int64_t steps,
+                         int64_t pieces)
+{
+    return (double)steps * step + (double)(pieces - 1) * p->cost_piece + p->cost_tile + 100.0 * um * un;
 }
 
 double kl_tile_shape_cost(const kl_tile_plan_opts *p, int um, int un, int64_t steps, int64_t pieces)
 {
-    const double wave = um * un * p->cost_unit + um * p->cost_row + un * p->cost_col;
-    const double slices = p->rate > 0 ? 8.0 * p->depth * (um * p->unit_m + un * p->unit_n) / p->rate : 0;
-    return (double)steps * fmax(wave, fmax(slices, p->cost_least)) + (double)(pieces - 1) * p->cost_piece +
-           p->cost_tile + 100.0 * um * un;
+    return whole_cost(p, step_cost(p, um, un), um, un, steps, pieces);
 }
 
-int64_t kl_tile_shape_steps(const kl_tile_plan_maker *s, const kl_batch *b, kl_output *o, int depth)
+/* What steps of small tiles cost, for outputs by the thousand. */
+enum { PACES = 8 };
+typedef struct pace {
+    const kl_tile_plan_opts *p;
+    double step[PACES][PACES];
+} pace;
+
+static pace pace_of(const kl_tile_plan_opts *p)
+{
+    pace t = {.p = p};
+    for (int m = 0; m < PACES; m++)
+        for (int n = 0; n < PACES; n++) t.step[m][n] = step_cost(p, m + 1, n + 1);
+    return t;
+}
+
+static double cost_of(const pace *t, int um, int un, int64_t steps, int64_t pieces)
+{
+    const double step = um <= PACES && un <= PACES ? t->step[um - 1][un - 1] : step_cost(t->p, um, un);
+    return whole_cost(t->p, step, um, un, steps, pieces);
+}
+
+int64_t kl_tile_shape_steps(const kl_tile_plan_maker *s, kl_output *o, int depth)
 {
     int64_t steps = 0;
-    if (o->depth == depth) return o->steps;
-    for (int64_t i = o->first; i < o->first + o->count; i++) {
-        const kl_rec *const r = &b->rec[s->use[s->link[i].use].rec];
-        s->link[i].steps = r->kind == KL_REC_GEMM ? (r->k + depth - 1) / depth : 1;
-        steps += s->link[i].steps;
-    }
-    o->depth = depth;
-    return o->steps = steps;
+    for (int i = 0; i < 2; i++)
+        if (o->depth[i] == depth) return o->steps[i];
+    for (int64_t i = o->first; i < o->first + o->count; i++) steps += kl_link_steps(&s->link[i], depth);
+    const int at = o->depth[0] != 0;
+    o->depth[at] = depth;
+    return o->steps[at] = steps;
 }
 
 typedef kl_tile_load load;
@@ -46,10 +70,12 @@ static double makespan_about(double work, double dearest, int nblock)
     return fmax(work / nblock + 0.5 * dearest * (1 - 1.0 / nblock), dearest);
 }
 
+static int units_of(int rows, int unit) { return (rows + unit - 1) / unit; }
+
 void kl_tile_shape_tiles(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int *um,
                          int *un, int *tm, int *tn)
 {
-    *um = (o->m + p->unit_m - 1) / p->unit_m, *un = (o->n + p->unit_n - 1) / p->unit_n;
+    *um = units_of(o->m, p->unit_m), *un = units_of(o->n, p->unit_n);
     *tm = (*um + most_m - 1) / most_m, *tn = (*un + most_n - 1) / most_n;
 }
 
@@ -63,27 +89,33 @@ static double listing(const kl_batch *b)
     return b->once ? CYCLES : 0;
 }
 
-/* The tiles of an output, the costliest kind first; returns what they cost together. extra: of each tile. */
-static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int64_t steps,
+/* Units of an output, how many tiles they make across or down, and of how many units: the first `more` have
+   `units`, the others one less. */
+typedef struct cut_side {
+    int n, units, more;
+} cut_side;
+
+static cut_side cut_of(int units, int most)
+{
+    const int n = units <= most ? 1 : (units + most - 1) / most, each = n > 1 ? units / n : units,
+              more = units - n * each;
+    return (cut_side){n, each + (more > 0), more > 0 ? more : n};
+}
+
+/* The tiles of an output of um x un units, the costliest kind first; returns what they cost together. extra:
+   of each tile. */
+static double loads_of(const pace *p, int um, int un, int most_m, int most_n, int64_t steps, int64_t pieces,
                        double extra, load l[KINDS])
 {
-    int um, un, tm, tn;
+    const cut_side down = cut_of(um, most_m), across = cut_of(un, most_n);
     double sum = 0;
-    kl_tile_shape_tiles(p, o, most_m, most_n, &um, &un, &tm, &tn);
-    const int more_m = um % tm, more_n = un % tn; /* number of those that have one more */
     for (int k = 0; k < KINDS; k++) {
         const int less_m = k & 1, less_n = k >> 1;
-        const int64_t n = (int64_t)(less_m   ? more_m ? tm - more_m : 0
-                                    : more_m ? more_m
-                                             : tm) *
-                          (less_n   ? more_n ? tn - more_n : 0
-                           : more_n ? more_n
-                                    : tn);
-        l[k] = (load){n > 0 ? kl_tile_shape_cost(p, (um + tm - 1) / tm - less_m, (un + tn - 1) / tn - less_n,
-                                                 steps, o->count) +
-                                  extra
-                            : 0,
-                      n};
+        const int64_t n = (int64_t)(less_m ? down.n - down.more : down.more) *
+                          (less_n ? across.n - across.more : across.more);
+        l[k] = (load){0, n};
+        if (n == 0) continue;
+        l[k].cost = cost_of(p, down.units - less_m, across.units - less_n, steps, pieces) + extra;
         sum += l[k].cost * (double)n;
     }
     return sum;
@@ -93,6 +125,8 @@ static double loads_of(const kl_tile_plan_opts *p, const kl_output *o, int most_
    do. */
 typedef struct alike {
     int64_t first, n;
+    int um, un; /* units of each */
+    int64_t steps, pieces;
 } alike;
 
 enum { SIZES = 7 };
@@ -108,17 +142,15 @@ typedef struct costs {
     int64_t n;
     int hands; /* threads that make them */
     alike *a;
-    load *l; /* [SIZES][n][KINDS] */
-    double *work; /* [SIZES][n] */
-    kind *sorted; /* [SIZES][n * KINDS]: those that there are, the costliest first */
-    int64_t nsorted[SIZES]; /* -1: not sorted yet */
-    int made[SIZES]; /* 1: of this size l and work are there */
+    load *l[SIZES]; /* [n][KINDS]; NULL: of this size nothing is there */
+    double *work[SIZES]; /* [n] */
+    kind *sorted[SIZES]; /* [n * KINDS]: those that there are, the costliest first; NULL: not sorted yet */
+    int64_t nsorted[SIZES];
 } costs;
 
 /* Of all the alike, for one size. */
 typedef struct costing {
-    const kl_tile_plan_opts *p;
-    const kl_output *o;
+    const pace *p;
     const int *try_m, *try_n;
     double extra; /* of each tile */
     int t;
@@ -130,99 +162,116 @@ enum { TOGETHER = 512 }; /* outputs that a thread takes at a time */
 static void cost_task(void *self, int64_t task, int thread)
 {
     const costing *const x = self;
-    const kl_tile_plan_opts *const p = x->p;
     costs *const c = x->c;
-    const int t = x->t;
+    const int t = x->t, most_m = x->try_m[t], most_n = x->try_n[t];
     (void)thread;
     for (int64_t g = task * TOGETHER; g < c->n && g < (task + 1) * TOGETHER; g++) {
-        const kl_output *const one = &x->o[c->a[g].first];
-        load *const l = c->l + KINDS * (t * c->n + g);
+        const alike *const one = &c->a[g];
+        load *const l = c->l[t] + KINDS * g;
         /* one tile, as of the largest size */
-        if (t > 0 && one->m <= x->try_m[t] * p->unit_m && one->n <= x->try_n[t] * p->unit_n) {
-            memcpy(l, c->l + KINDS * g, KINDS * sizeof *l);
-            c->work[t * c->n + g] = c->work[g];
-        } else c->work[t * c->n + g] = loads_of(p, one, x->try_m[t], x->try_n[t], one->steps, x->extra, l);
+        if (t > 0 && one->um <= most_m && one->un <= most_n) {
+            memcpy(l, c->l[0] + KINDS * g, KINDS * sizeof *l);
+            c->work[t][g] = c->work[0][g];
+        } else
+            c->work[t][g] =
+                loads_of(x->p, one->um, one->un, most_m, most_n, one->steps, one->pieces, x->extra, l);
     }
 }
 
 /* What size t costs, once; most lists have so many tiles that the largest size is all that is asked for. */
-static void make_costs(costing *x, int t)
-{
-    costs *const c = x->c;
-    if (c->made[t]) return;
-    x->t = t;
-    kl_par_for(c->hands, (c->n + TOGETHER - 1) / TOGETHER, cost_task, x);
-    c->made[t] = 1;
-}
-
-static void clear_costs(costs *c)
-{
-    kl_free(&c->l);
-    kl_free(&c->work);
-    kl_free(&c->sorted);
-}
-
-/* Which are alike, and room for their costs. */
-static kl_status find_alike(const kl_tile_plan_maker *s, const kl_batch *b, const kl_tile_plan_opts *p,
-                            kl_output *o, int64_t n, costs *c, kl_err *err)
+static kl_status make_costs(costing *x, int t, kl_err *err)
 {
     kl_status st = KL_OK;
-    c->n = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const kl_output *const before = i > 0 ? &o[i - 1] : NULL;
-        const int64_t steps = kl_tile_shape_steps(s, b, &o[i], p->depth);
-        if (before && before->m == o[i].m && before->n == o[i].n && before->count == o[i].count &&
-            before->steps == steps)
-            c->a[c->n - 1].n++;
-        else c->a[c->n++] = (alike){i, 1};
-    }
-    clear_costs(c); /* so that nothing is copied */
-    KL_TRY(kl_realloc(&c->l, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
-    KL_TRY(kl_realloc(&c->work, SIZES * c->n, KL_MEM_RECORD, err));
-    KL_TRY(kl_realloc(&c->sorted, SIZES * KINDS * c->n, KL_MEM_RECORD, err));
-    for (int t = 0; t < SIZES; t++) c->nsorted[t] = -1, c->made[t] = 0;
+    costs *const c = x->c;
+    if (c->l[t]) return KL_OK;
+    KL_TRY(kl_realloc(&c->l[t], KINDS * c->n, KL_MEM_RECORD, err));
+    KL_TRY(kl_realloc(&c->work[t], c->n, KL_MEM_RECORD, err));
+    x->t = t;
+    kl_par_for(c->hands, (c->n + TOGETHER - 1) / TOGETHER, cost_task, x);
 out:
     return st;
 }
 
-/* The tiles of all outputs, those from `at` on of size u, the others of size t; returns how many kinds there
-   are. */
-static int64_t gather(const costs *c, int t, int u, int64_t at, load *l)
+static void clear_costs(costs *c)
 {
-    int64_t n = 0;
+    for (int t = 0; t < SIZES; t++) {
+        kl_free(&c->l[t]);
+        kl_free(&c->work[t]);
+        kl_free(&c->sorted[t]);
+    }
+}
+
+/* Which are alike; of their costs there is nothing any more. */
+static void find_alike(const kl_tile_plan_maker *s, const kl_tile_plan_opts *p, kl_output *o, int64_t n,
+                       costs *c)
+{
+    clear_costs(c);
+    c->n = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const kl_output *const before = i > 0 ? &o[i - 1] : NULL;
+        const int64_t steps = kl_tile_shape_steps(s, &o[i], p->depth);
+        if (before && before->m == o[i].m && before->n == o[i].n && before->count == o[i].count &&
+            c->a[c->n - 1].steps == steps)
+            c->a[c->n - 1].n++;
+        else
+            c->a[c->n++] =
+                (alike){i, 1, units_of(o[i].m, p->unit_m), units_of(o[i].n, p->unit_n), steps, o[i].count};
+    }
+}
+
+/* Tiles of all outputs, of size t. */
+typedef struct all_tiles {
+    double work, dearest;
+    int64_t n;
+} all_tiles;
+
+static all_tiles all_of(const costs *c, int t)
+{
+    all_tiles all = {0};
+    for (int64_t g = 0; g < c->n; g++)
+        for (int k = 0; k < KINDS; k++) {
+            const load one = c->l[t][KINDS * g + k];
+            const int64_t n = one.n * c->a[g].n;
+            if (n == 0) continue;
+            all.work += one.cost * (double)n;
+            all.n += n;
+            if (one.cost > all.dearest) all.dearest = one.cost;
+        }
+    return all;
+}
+
+/* What the tiles of all outputs cost, those from `at` on of size u, the others of size t. */
+static double work_of(const costs *c, int t, int u, int64_t at)
+{
+    double sum = 0;
     for (int64_t g = 0; g < c->n; g++) {
         const alike a = c->a[g];
         const int64_t large = at <= a.first ? 0 : at - a.first < a.n ? at - a.first : a.n;
         for (int half = 0; half < 2; half++) {
-            const load *const one = c->l + KINDS * ((half ? u : t) * c->n + g);
+            const load *const one = c->l[half ? u : t] + KINDS * g;
             const int64_t times = half ? a.n - large : large;
             for (int k = 0; k < KINDS && times > 0; k++)
-                if (one[k].n > 0) l[n++] = (load){one[k].cost, one[k].n * times};
+                if (one[k].n > 0) sum += one[k].cost * (double)(one[k].n * times);
         }
     }
-    return n;
-}
-
-static int by_kind_cost(const void *pa, const void *pb)
-{
-    const kind *const a = pa, *const b = pb;
-    if (a->cost != b->cost) return a->cost > b->cost ? -1 : 1;
-    return a->of < b->of ? -1 : a->of > b->of;
+    return sum;
 }
 
 /* Tiles of size t in the order in which blocks take them, once for all the tries. */
-static const kind *sorted_kinds(costs *c, int t)
+static kl_status sort_kinds(costs *c, int t, kl_err *err)
 {
-    kind *const to = c->sorted + t * KINDS * c->n;
-    if (c->nsorted[t] >= 0) return to;
+    kl_status st = KL_OK;
     int64_t n = 0;
+    if (c->sorted[t]) return KL_OK;
+    KL_TRY(kl_realloc(&c->sorted[t], KINDS * c->n, KL_MEM_RECORD, err));
     for (int64_t i = 0; i < KINDS * c->n; i++) {
-        const load one = c->l[KINDS * t * c->n + i];
-        if (one.n > 0) to[n++] = (kind){one.cost, i / KINDS, one.n};
+        const load one = c->l[t][i];
+        if (one.n > 0) c->sorted[t][n++] = (kind){one.cost, i / KINDS, one.n};
     }
-    qsort(to, (size_t)n, sizeof *to, by_kind_cost);
     c->nsorted[t] = n;
-    return to;
+    KL_TRY(kl_sort_falling(c->sorted[t], n, sizeof *c->sorted[t], offsetof(kind, cost), err));
+out:
+    return st;
 }
 
 /* Outputs of the alike `of` that are before `at`, or from there on. */
@@ -233,10 +282,11 @@ static int64_t outputs_of(const costs *c, int64_t of, int64_t at, int after)
     return after ? a.n - before : before;
 }
 
-/* As gather() makes them, the costliest first. */
-static int64_t gather_sorted(costs *c, int t, int u, int64_t at, load *l)
+/* The tiles of all outputs, the costliest first, those of outputs from `at` on of size u, the others of size
+   t, both sorted; returns how many kinds there are. */
+static int64_t gather(const costs *c, int t, int u, int64_t at, load *l)
 {
-    const kind *const large = sorted_kinds(c, t), *const small = sorted_kinds(c, u);
+    const kind *const large = c->sorted[t], *const small = c->sorted[u];
     int64_t n = 0, i = 0, k = 0;
     while (i < c->nsorted[t] || k < c->nsorted[u]) {
         const int after = i == c->nsorted[t] || (k < c->nsorted[u] && small[k].cost > large[i].cost);
@@ -245,13 +295,6 @@ static int64_t gather_sorted(costs *c, int t, int u, int64_t at, load *l)
         if (times > 0) l[n++] = (load){one->cost, one->each * times};
     }
     return n;
-}
-
-static double sum_of(const load *l, int64_t n)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++) sum += l[i].cost * (double)l[i].n;
-    return sum;
 }
 
 /* All tiles of from[n], the costliest first, but the `whole` costliest are cut into parts; l has room for one
@@ -282,7 +325,7 @@ static int64_t from_share(const costs *c, int t, int64_t n, double share, double
     double left = work;
     int64_t at = 0;
     for (int64_t g = 0; g < c->n && at < n && left > share; g++)
-        for (; at < c->a[g].first + c->a[g].n && left > share; at++) left -= c->work[t * c->n + g];
+        for (; at < c->a[g].first + c->a[g].n && left > share; at++) left -= c->work[t][g];
     return at;
 }
 
@@ -299,11 +342,11 @@ static double cost_lone(const kl_tile_plan_opts *p, const kl_output *o, int64_t 
 /* What an output costs in tiles of the largest size, or alone. */
 typedef struct pricing {
     const kl_tile_plan_maker *s;
-    const kl_batch *b;
-    const kl_tile_plan_opts *p;
+    const pace *p;
     kl_output *o;
     int64_t n;
     int lone;
+    double extra; /* of each tile */
     double *alone; /* [n] */
 } pricing;
 
@@ -314,10 +357,11 @@ static void price_task(void *self, int64_t task, int thread)
     for (int64_t i = task * TOGETHER; i < x->n && i < (task + 1) * TOGETHER; i++) {
         load one[KINDS];
         kl_output *const o = &x->o[i];
-        const int64_t steps = kl_tile_shape_steps(x->s, x->b, o, x->p->depth);
-        const double extra = listing(x->b),
-                     otherwise = loads_of(x->p, o, x->p->most_m, x->p->most_n, steps, extra, one),
-                     alone = x->lone && x->p->cost_lone > 0 ? cost_lone(x->p, o, steps, extra, otherwise) : 0;
+        const kl_tile_plan_opts *const p = x->p->p;
+        const int64_t steps = kl_tile_shape_steps(x->s, o, p->depth);
+        const double otherwise = loads_of(x->p, units_of(o->m, p->unit_m), units_of(o->n, p->unit_n),
+                                          p->most_m, p->most_n, steps, o->count, x->extra, one),
+                     alone = x->lone && p->cost_lone > 0 ? cost_lone(p, o, steps, x->extra, otherwise) : 0;
         o->cost = alone > 0 ? 0 : one[0].cost;
         o->lone = alone > 0;
         x->alone[i] = alone;
@@ -345,12 +389,13 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
     int64_t from; /* outputs from here on get the small size */
     int large[2] = {first->most_m, first->most_n}, small[2] = {0, 0};
     *cut = (kl_tile_shape){first, 0, 0, 1};
-    pricing price = {.s = s, .b = b, .p = first, .o = o, .n = n, .lone = lone};
+    pace paces = pace_of(first);
+    pricing price = {.s = s, .p = &paces, .o = o, .n = n, .lone = lone, .extra = listing(b)};
     KL_TRY(kl_realloc(&price.alone, n, KL_MEM_RECORD, err));
     kl_par_for(c.hands, (n + TOGETHER - 1) / TOGETHER, price_task, &price);
     for (int64_t i = 0; i < n; i++) rest += price.alone[i];
     /* the costliest first; all are of one slot */
-    kl_par_sort(c.hands, o, n, sizeof *o, kl_tile_shape_by_slot);
+    KL_TRY(kl_sort_falling(o, n, sizeof *o, offsetof(kl_output, cost), err));
     for (; n > 0 && o[n - 1].lone; n--) o[n - 1].most_m = o[n - 1].most_n = 1;
     from = n;
     KL_TRY(kl_realloc(&c.a, n, KL_MEM_RECORD, err));
@@ -361,21 +406,18 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
         const int try_m[SIZES] = {large_m, large_m, large_m, half_m, half_m, quarter_m, quarter_m},
                   try_n[SIZES] = {large_n, (3 * large_n + 3) / 4, half_n, large_n, half_n,
                                   half_n,  (large_n + 2) / 3};
-        costing x = {p, o, try_m, try_n, listing(b), 0, &c};
-        KL_TRY(find_alike(s, b, p, o, n, &c, err));
+        costing x = {&paces, try_m, try_n, listing(b), 0, &c};
+        paces = pace_of(p);
+        find_alike(s, p, o, n, &c);
         kl_free(&l);
-        KL_TRY(kl_realloc(&l, 2 * (2 * KINDS * c.n + 1), KL_MEM_RECORD, err));
         /* going through the motions takes some 50 ns a tile and a try, and is worth a tenth of what the
            device takes */
         int brief = b->once;
         for (int t = 0; t < SIZES; t++) {
-            make_costs(&x, t);
-            const int64_t nl = gather(&c, t, t, n, l);
-            const double work = sum_of(l, nl);
-            int64_t ntile = 0;
-            double dearest = 0;
-            for (int64_t i = 0; i < nl; i++)
-                ntile += l[i].n, dearest = l[i].cost > dearest ? l[i].cost : dearest;
+            KL_TRY(make_costs(&x, t, err));
+            const all_tiles all = all_of(&c, t);
+            const double work = all.work, dearest = all.dearest;
+            const int64_t ntile = all.n;
             const int many = ntile > (int64_t)(b->once ? MANY_ONCE : MANY) * p->nblock;
             if (t == 0) brief |= b->lasting && work < (double)BRIEF * p->nblock * (double)ntile;
             if ((work + rest) / p->nblock >= 0.985 * best) continue; /* however well the blocks are filled */
@@ -386,13 +428,15 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
             for (int u = t; u < (many || brief ? t + 1 : SIZES); u++)
                 for (int q = 0; q < (u == t ? 1 : SHARES); q++) {
                     int64_t at = u == t ? n : 0;
-                    make_costs(&x, u);
+                    KL_TRY(make_costs(&x, u, err));
                     double time = many ? work / p->nblock : makespan_about(work, dearest, p->nblock);
                     if (!many && !brief) {
                         if (u > t) at = small_from[q];
-                        const int64_t m = gather(&c, t, u, at, l);
-                        if (u > t && sum_of(l, m) / p->nblock >= 0.985 * best) continue;
-                        time = kl_tile_span(l, gather_sorted(&c, t, u, at, l), p->nblock, 0.985 * best);
+                        if (u > t && work_of(&c, t, u, at) / p->nblock >= 0.985 * best) continue;
+                        KL_TRY(sort_kinds(&c, t, err));
+                        KL_TRY(sort_kinds(&c, u, err));
+                        if (!l) KL_TRY(kl_realloc(&l, 2 * (2 * KINDS * c.n + 1), KL_MEM_RECORD, err));
+                        time = kl_tile_span(l, gather(&c, t, u, at, l), p->nblock, 0.985 * best);
                     }
                     time = fmax(time, (work + rest) / p->nblock);
                     if (time >= 0.985 * best) continue;
@@ -406,8 +450,11 @@ kl_status kl_tile_shape_choose(const kl_tile_plan_maker *s, const kl_batch *b, c
                 const int parts = tries[k / 2];
                 const int64_t whole = k % 2 ? ntile / p->nblock * p->nblock : 0;
                 if (ntile - whole > KL_TURNS) continue;
-                load *const all = l + 2 * KINDS * c.n + 1;
-                const int64_t m = cut_the_rest(p, whole, parts, all, gather_sorted(&c, t, t, n, all), l);
+                KL_TRY(sort_kinds(&c, t, err));
+                if (!l) KL_TRY(kl_realloc(&l, 2 * (2 * KINDS * c.n + 1), KL_MEM_RECORD, err));
+                load *const whole_ones = l + 2 * KINDS * c.n + 1;
+                const int64_t m =
+                    cut_the_rest(p, whole, parts, whole_ones, gather(&c, t, t, n, whole_ones), l);
                 const double time = kl_tile_span(l, m, p->nblock, 0.985 * best);
                 /* eight steps at least */
                 if (time >= 0.985 * best || dearest / parts < 8 * p->cost_least) continue;

@@ -14,15 +14,12 @@ typedef struct kl_tile_shape {
     int parts;     /* number of parts that the sum of every other tile is cut into */
 } kl_tile_shape;
 
-/* For qsort: outputs in the order of their launches, in a launch those of the highest cost first. */
-int kl_tile_shape_by_slot(const void *pa, const void *pb);
 /* An estimate of the cycles that a tile takes. A step of `depth` costs the cycles of its products, but at
    least the time in which its slices are loaded, and at least the latency of a load. The start of the tile,
    further pieces and the writing of the result are added. */
 double kl_tile_shape_cost(const kl_tile_plan_opts *p, int um, int un, int64_t steps, int64_t pieces);
-/* The number of steps of an output's sum, which is kept in the output and in its links. A matrix that is
-   added counts as one step, since it takes about as long as one step of a product. */
-int64_t kl_tile_shape_steps(const kl_tile_plan_maker *s, const kl_batch *b, kl_output *o, int depth);
+/* The number of steps of an output's sum, which is kept in the output for two depths. */
+int64_t kl_tile_shape_steps(const kl_tile_plan_maker *s, kl_output *o, int depth);
 /* *tm, *tn: numbers of tiles of an output, down and across, when a tile has at most most_m by most_n units;
    *um, *un: units of such a tile. */
 void kl_tile_shape_tiles(const kl_tile_plan_opts *p, const kl_output *o, int most_m, int most_n, int *um,

@@ -34,6 +34,7 @@ void kl_tile_maker_clear(kl_tile_plan_maker *s)
     kl_free(&s->use);
     kl_free(&s->link);
     kl_free(&s->output);
+    kl_free(&s->sorted);
     kl_free(&s->live);
     kl_free(&s->span);
     kl_free(&s->border);
@@ -164,10 +165,10 @@ kl_status kl_tile_shares_find(int nthread, kl_tile_plan_maker *s, const kl_batch
     KL_TRY(divide(&x, count, before, b->ngroup, err));
     kl_par_for(hands, count, find_task, &x);
     KL_TRY(count_up(&x, count, &sum, err));
-    KL_TRY(kl_realloc(&s->dest, sum.dest, KL_MEM_RECORD, err));
-    KL_TRY(kl_realloc(&s->use, sum.use, KL_MEM_RECORD, err));
-    s->ndest = s->cap_dest = sum.dest;
-    s->nuse = s->cap_use = sum.use;
+    KL_ROOM_FOR(s->dest, sum.dest, s->cap_dest);
+    KL_ROOM_FOR(s->use, sum.use, s->cap_use);
+    s->ndest = sum.dest;
+    s->nuse = sum.use;
     kl_par_for(hands, count, join_dests, &x);
     *nsequential = sum.nsequential;
 out:
@@ -198,10 +199,10 @@ kl_status kl_tile_shares_write(int nthread, kl_tile_plan_maker *s, const kl_batc
     }
     kl_par_for(hands, count, write_task, &x);
     KL_TRY(count_up(&x, count, &sum, err));
-    KL_TRY(kl_realloc(&s->output, sum.output, KL_MEM_RECORD, err));
-    KL_TRY(kl_realloc(&s->link, sum.link, KL_MEM_RECORD, err));
-    s->noutput = s->cap_output = sum.output;
-    s->nlink = s->cap_link = sum.link;
+    KL_ROOM_FOR(s->output, sum.output, s->cap_output);
+    KL_ROOM_FOR(s->link, sum.link, s->cap_link);
+    s->noutput = sum.output;
+    s->nlink = sum.link;
     kl_par_for(hands, count, join_outputs, &x);
 out:
     for (int k = 0; x.share && k < count; k++) {

@@ -14,11 +14,13 @@
 #include "dmrg/leastcolumns.h"
 #include "base/mem.h"
 #include "base/par.h"
+#include "base/parsort.h"
 #include "comm/ranks.h"
 #include "exec/eigmany.h"
 #include "exec/roots.h"
 #include "record/record.h"
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -193,19 +195,13 @@ typedef struct column {
     int part, nth;
 } column;
 
-static int by_outside(const void *pa, const void *pb)
-{
-    const column *const a = pa, *const b = pb;
-    if (a->outside != b->outside) return a->outside < b->outside ? -1 : 1;
-    return a->part != b->part ? a->part - b->part : a->nth - b->nth;
-}
-
 /* How many vectors are tried in each part, and where they have room: by the columns that would go if they had
    no more weight than they have outside of the others. col: all of them. */
-static void set_tried(kl_least *l, int64_t ncol, column *col, int *expected)
+static kl_status set_tried(kl_least *l, int64_t ncol, column *col, int *expected, kl_err *err)
 {
+    kl_status st = KL_OK;
     const int64_t go = (int64_t)ceil((double)ncol * fmax(1 - l->stay, 0));
-    qsort(col, (size_t)ncol, sizeof *col, by_outside);
+    KL_TRY(kl_sort_rising(col, ncol, sizeof *col, offsetof(column, outside), err));
     for (int64_t i = 0; i < go; i++) expected[col[i].part]++;
     l->nw = l->nsmall = 0;
     for (int i = 0; i < l->npart; i++) {
@@ -219,6 +215,8 @@ static void set_tried(kl_least *l, int64_t ncol, column *col, int *expected)
         l->nw += (int64_t)p->n * p->tried;
         l->nsmall += (int64_t)p->tried * p->tried;
     }
+out:
+    return st;
 }
 
 /* 2. Copies of the columns of P that begin, in the order of their numbers. first: of the parts' columns. */
@@ -293,7 +291,7 @@ static kl_status begin(kl_least *l, int64_t ncol, kl_dptr *z, kl_err *err)
         }
         for (int c = 0; c < p->n && p->tried == 0; c++) col[at + c].outside = INFINITY;
     }
-    set_tried(l, ncol, col, expected);
+    KL_TRY(set_tried(l, ncol, col, expected, err));
     KL_TRY(l->ex->vt.alloc(l->ex, l->nw, z, err));
     KL_TRY(copy_columns(l, ncol, col, first, *z, err));
 out:

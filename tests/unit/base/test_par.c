@@ -6,9 +6,11 @@
 #endif
 #include "kl_test.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -253,13 +255,52 @@ static void test_sort(void **state)
         }
 }
 
+typedef struct weighed {
+    int nth;
+    double w;
+} weighed;
+
+/* Falling numbers, of one digit or of all, zeros and equal ones among them; equal ones stay in order. */
+static void test_sort_falling(void **state)
+{
+    (void)state;
+    static const int64_t length[] = {0, 1, 2, 9, 63, 64, 65, 1025, 30011};
+    for (size_t l = 0; l < sizeof length / sizeof *length; l++)
+        for (int kind = 0; kind < 4; kind++) {
+            const int64_t n = length[l];
+            uint64_t seed = 7 + l;
+            kl_err err = {""};
+            weighed *const a = malloc((size_t)(n + 1) * sizeof *a);
+            double sum = 0, found = 0;
+            int64_t nth = 0;
+            for (int64_t i = 0; i < n; i++) {
+                const double u = fabs(kl_test_uniform(&seed));
+                a[i] = (weighed){(int)i, kind == 0   ? floor(9 * u)
+                                         : kind == 1 ? exp(700 * (2 * u - 1))
+                                         : kind == 2 ? (double)(n - i)
+                                                     : 4.5};
+                sum += kind == 1 ? log(a[i].w) : a[i].w;
+            }
+            expect_ok(kl_sort_falling(a, n, sizeof *a, offsetof(weighed, w), &err), err);
+            for (int64_t i = 0; i < n; i++) {
+                if (i > 0)
+                    expect_true(a[i - 1].w > a[i].w || (a[i - 1].w == a[i].w && a[i - 1].nth < a[i].nth));
+                found += kind == 1 ? log(a[i].w) : a[i].w;
+                nth += a[i].nth;
+            }
+            expect_near(found, sum, 1e-9 * (1 + fabs(sum)) + 1e-9 * (double)n);
+            expect_eq(nth, n * (n - 1) / 2);
+            free(a);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_task),   cmocka_unit_test(test_within_and_beside),
         cmocka_unit_test(test_sort),         cmocka_unit_test(test_fork),
         cmocka_unit_test(test_busy_machine), cmocka_unit_test(test_threads_asked_for),
-        cmocka_unit_test(test_short_jobs),
+        cmocka_unit_test(test_short_jobs),   cmocka_unit_test(test_sort_falling),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,6 +210,7 @@ static void test_lists(void **state)
 {
     int levels = 0, turns = 0, adds = 0;
     int64_t lone = 0;
+    void *spare = NULL;
     (void)state;
     for (int round = 0; round < 240; round++) {
         uint64_t seed = (uint64_t)round;
@@ -229,7 +230,9 @@ static void test_lists(void **state)
         for (int64_t i = 0; i < b.nrec && round % 3 == 0; i++) /* equal coefficients */
             if (fabs(b.rec[i].alpha) > 0.5) b.rec[i].alpha = copysign(0.5, b.rec[i].alpha);
         memory m = memory_of(room, &b, &seed);
-        expect_ok(kl_tile_plan_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most, &p, &err), err);
+        expect_ok(kl_tile_plan_open(&b, &o, round % 4 ? 1 << 20 : (int64_t)most * most,
+                                    round % 6 < 4 ? &spare : NULL, &p, &err),
+                  err);
         double *const work = kl_test_guarded(p.nwork);
         expect_ok(kl_tile_plan_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
         for (int64_t i = 0; i < p.nlaunch; i++) {
@@ -257,6 +260,7 @@ static void test_lists(void **state)
         kl_batch_clear(&b);
         memory_free(&m), kl_test_free(work);
     }
+    kl_tile_plan_free_spare(&spare);
     expect_true(levels > 10 && turns > 10 && adds > 100 && lone > 100); /* all of it was met */
 }
 
@@ -322,7 +326,7 @@ static void test_levels(void **state)
         memory m = memory_of((int64_t)(most + 1) * (most + 1) + 9, &b, &seed);
         b.nx = m.room;
         expect_ok(kl_batch_close(&b, &err), err);
-        expect_ok(kl_tile_plan_open(&b, &o, 1 << 20, &p, &err), err);
+        expect_ok(kl_tile_plan_open(&b, &o, 1 << 20, NULL, &p, &err), err);
         double *const work = kl_test_guarded(p.nwork);
         expect_ok(kl_tile_plan_write(&b, (uint64_t)(uintptr_t)work, &p, &err), err);
         expect_eq(p.nlaunch, 1);
@@ -337,7 +341,7 @@ static void test_levels(void **state)
 static void write_plan(const kl_batch *b, const kl_tile_plan_opts *o, kl_tile_plan *out)
 {
     kl_err err = {""};
-    expect_ok(kl_tile_plan_open(b, o, 1 << 16, out, &err), err);
+    expect_ok(kl_tile_plan_open(b, o, 1 << 16, NULL, out, &err), err);
     expect_ok(kl_tile_plan_write(b, 64, out, &err), err);
 }
 
