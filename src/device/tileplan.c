@@ -3,6 +3,7 @@
 #include "device/tileplan.h"
 #include "base/par.h"
 #include "base/parsort.h"
+#include "device/tilepieces.h"
 #include "device/tileshape.h"
 #include "device/tileshares.h"
 #include <math.h>
@@ -62,26 +63,6 @@ void kl_tile_plan_clear(kl_tile_plan *p)
     kl_free(&p->launch);
 }
 
-/* Address of an operand from an element of it on. */
-static uint64_t operand(const kl_tile_plan_maker *s, const kl_batch *b, int at, int from, int64_t element,
-                        uint64_t work, int shift, uint32_t *flags)
-{
-    switch (at) {
-    case KL_AT_X: *flags |= 1u << shift; return (uint64_t)element * sizeof(double);
-    case KL_AT_Y: *flags |= 2u << shift; return (uint64_t)element * sizeof(double);
-    case KL_AT_WORK: {
-        const kl_tile_output *const d = &s->dest[from], *const h = &s->dest[d->home];
-        return work + (uint64_t)(h->work + element - h->base) * sizeof(double);
-    }
-    default: return (uint64_t)b->base[at].addr + (uint64_t)element * sizeof(double);
-    }
-}
-
-typedef struct tile {
-    const kl_output *o;
-    int row, col, m, n, um, un;
-} tile;
-
 /* What need not wait comes first. Then equal coefficients together: a change of coefficient costs a pass over
    the accumulators. */
 static int by_alpha(const void *pa, const void *pb)
@@ -102,124 +83,7 @@ typedef struct writer {
     int hands; /* threads */
 } writer;
 
-/* Where a tile's pieces go: the next head, and the next of the others; what comes of them. */
-typedef struct pen {
-    int64_t head, more;
-    double padded;
-    int adds;
-} pen;
-
-/* Steps [from, to) of a tile's sum. */
-typedef struct part {
-    int64_t from, to;
-    uint32_t turn, mark; /* turn and the marks among the flags of its pieces */
-} part;
-
-/* A part as a chain of pieces: its head at base[head], the others from base[more] on. */
-static void write_part(const writer *out, const kl_tile_plan_opts *q, const tile *w, const part *of, pen *at)
-{
-    const kl_tile_plan_maker *const s = out->s;
-    const kl_batch *const b = out->b;
-    const uint64_t work = out->work;
-    const int64_t from = of->from, to = of->to;
-    const uint32_t turn = of->turn, mark = of->mark;
-    kl_piece *const base = out->base;
-    const kl_output *const o = w->o;
-    const kl_link *const l = s->link + o->first;
-    /* a later part adds to the first */
-    uint32_t beta = turn & 255 ? (uint32_t)KL_P_BETA : o->flags & KL_P_BETA;
-    kl_piece *here = base + at->head++;
-    int64_t first = 0;
-    int flushed = 0, waited = 0;
-    for (int64_t k = 0; k < o->count; k++) {
-        const int64_t end = first + l[k].steps;
-        if (end <= from || first >= to) {
-            first = end;
-            continue;
-        }
-        kl_rec column;
-        const kl_rec *r = &b->rec[l[k].rec];
-        if (kl_is_row(r)) column = kl_upright(r), r = &column;
-        const int add = r->kind == KL_REC_ADD, skip = (int)(from > first ? from - first : 0) * q->depth,
-                  last = add        ? w->n
-                         : to < end ? (int)(to - first) * q->depth
-                                    : r->k,
-                  ends = to <= end;
-        const int dr = l[k].row + w->row, dc = l[k].col + w->col;
-        uint32_t f = (q->apart ? 0 : (uint32_t)w->um | (uint32_t)w->un << 4) | (o->flags & 3u << KL_P_C) |
-                     (r->ta ? KL_P_TA : 0) | (mark & (uint32_t)KL_P_PART);
-        *here = (kl_piece){.ldc = o->ldc,
-                           .mn = (uint32_t)w->m | (uint32_t)w->n << 16,
-                           .lda = r->lda,
-                           .k = last - skip,
-                           .turn = turn};
-        if (add) {
-            f |= KL_P_ADD;
-            at->adds = 1;
-            here->a = operand(s, b, r->at_a, l[k].da,
-                              r->a + (r->ta ? (int64_t)dr * r->lda + dc : dr + (int64_t)dc * r->lda), work,
-                              KL_P_A, &f);
-        } else {
-            f |= r->tb ? KL_P_TB : 0;
-            here->ldb = r->ldb;
-            here->a = operand(s, b, r->at_a, l[k].da,
-                              r->a + (r->ta ? (int64_t)dr * r->lda + skip : dr + (int64_t)skip * r->lda),
-                              work, KL_P_A, &f);
-            here->b = operand(s, b, r->at_b, l[k].db,
-                              r->b + (r->tb ? dc + (int64_t)skip * r->ldb : (int64_t)dc * r->ldb + skip),
-                              work, KL_P_B, &f);
-            at->padded += 2.0 * w->um * q->unit_m * w->un * q->unit_n * here->k;
-        }
-        here->c = o->c + ((uint64_t)w->row + (uint64_t)w->col * (uint64_t)o->ldc) * sizeof(double);
-        /* coefficients: the sum is kept in units of the last one; where the ratio of two leaves the range, it
-           is written in between */
-        const int flush = q->apart || ends || l[k].ratio == 0;
-        here->factor = flush ? r->alpha : l[k].ratio;
-        const uint32_t over = !ends ? 0
-                                    : (mark & KL_P_PART ? KL_P_OVER | (mark & (uint32_t)KL_P_FINAL) : 0) |
-                                          (mark & (uint32_t)KL_P_FIRST);
-        here->flags = f | beta | (flush ? KL_P_LAST : 0) | over;
-        if ((mark & (uint32_t)KL_P_NEXT) && !waited && (o->strict || beta || l[k].late))
-            here->flags |= (uint32_t)KL_P_NEXT, waited = 1;
-        /* what stands there comes in like any matrix that is added */
-        if (ends && beta && !flushed && q->adds && (turn & 255) == 0) {
-            kl_piece *const then = base + at->more++;
-            at->adds = 1;
-            *then = *here;
-            then->a = then->c, then->lda = then->ldc, then->k = w->n, then->factor = 1, then->next = 0;
-            then->flags = (here->flags & ~((uint32_t)KL_P_TA | KL_P_TB | KL_P_BETA | KL_P_NEXT |
-                                           3u << KL_P_A | 3u << KL_P_B)) |
-                          (uint32_t)KL_P_ADD | (here->flags >> KL_P_C & 3u) << KL_P_A;
-            here->flags &= ~((uint32_t)KL_P_LAST | KL_P_BETA | KL_P_OVER | KL_P_FINAL | KL_P_FIRST);
-            here->next = (int32_t)(then - base);
-        }
-        if (flush) beta = KL_P_BETA, flushed = 1;
-        first = end;
-        if (ends) return;
-        here->next = (int32_t)at->more;
-        here = base + at->more++;
-    }
-}
-
-/* The pieces of a part behind its head: as write_part makes them. */
-static int64_t further_pieces(const writer *out, const kl_tile_plan_opts *q, const kl_output *o,
-                              const part *of)
-{
-    const kl_link *const l = out->s->link + o->first;
-    const int adds = q->adds && (of->turn & 255) == 0 && (o->flags & KL_P_BETA);
-    int64_t first = 0, n = 0;
-    int flushed = 0;
-    for (int64_t k = 0; k < o->count; k++) {
-        const int64_t end = first + l[k].steps;
-        if (end > of->from && first < of->to) {
-            if (of->to <= end) return n + (adds && !flushed);
-            flushed |= q->apart || l[k].ratio == 0;
-            n++;
-        }
-        first = end;
-    }
-    return n;
-}
+static kl_tile_from from_of(const writer *w) { return (kl_tile_from){w->s, w->b, w->work}; }
 
 /* Ratios of coefficients, for all tiles of an output. 1: one is so far from its neighbour that the sum is
    written in between, and is not cut into parts, whose blocks may add only at their end. */
@@ -305,21 +169,22 @@ static double units_of_run(const run *r)
 }
 
 static int least(int a, int b) { return a < b ? a : b; }
+static int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 static int units_before(const cuts *c, int n) { return n * c->units + least(n, c->more); }
 
 /* Its tile number k, of fewer than INT32_MAX. */
-static tile tile_of(const run *r, const kl_tile_plan_opts *q, int k)
+static kl_tile tile_of(const run *r, const kl_tile_plan_opts *q, int k)
 {
     const int wide = r->rows[1] * r->across.more, more = k < wide;
     const int at = more ? k : k - wide, rows = r->rows[more];
     const int col = at / rows + (more ? 0 : r->across.more),
               row = at % rows + (r->mask >> (2 + more) & 1 ? 0 : r->down.more);
-    tile w = {.o = r->o,
-              .um = r->down.units + (row < r->down.more),
-              .un = r->across.units + more,
-              .row = q->unit_m * units_before(&r->down, row),
-              .col = q->unit_n * units_before(&r->across, col)};
+    kl_tile w = {.o = r->o,
+                 .um = r->down.units + (row < r->down.more),
+                 .un = r->across.units + more,
+                 .row = q->unit_m * units_before(&r->down, row),
+                 .col = q->unit_n * units_before(&r->across, col)};
     w.m = least(w.um * q->unit_m, r->o->m - w.row);
     w.n = least(w.un * q->unit_n, r->o->n - w.col);
     return w;
@@ -335,7 +200,7 @@ static void list_runs(const writer *out, const level_pair *l, int64_t i, run *li
     for (int k = 0; k < KINDS; k++) list[k].n = 0;
     one.steps = kl_tile_shape_steps(out->s, &l->o[i], q->depth);
     one.once = order_links(out, l, i, q->depth);
-    one.more = further_pieces(out, q, o, &(part){.to = one.steps});
+    one.more = kl_tile_further_pieces(out->s, q, o, &(kl_tile_part){.to = one.steps});
     kl_tile_shape_tiles(q, o, o->most_m, o->most_n, &um, &un, &tm, &tn);
     one.down = (cuts){tm, um / tm, um % tm};
     one.across = (cuts){tn, un / tn, un % tn};
@@ -359,7 +224,7 @@ static void list_runs(const writer *out, const level_pair *l, int64_t i, run *li
 /* Some tiles and what is written of them: first how much, then from where on. */
 typedef struct stretch {
     int64_t nhead, nmore, nturn;
-    pen pen;
+    kl_tile_pen pen;
 } stretch;
 
 typedef struct writing {
@@ -408,25 +273,17 @@ enum { TOGETHER = 256 }; /* tiles, or outputs, that a thread takes at a time */
 
 static int64_t tasks_of(int64_t n) { return (n + TOGETHER - 1) / TOGETHER; }
 
-/* The parts of tile i, which is in run r, `turn` of the tiles before it being cut: each is counted, or
-   written. */
-static void each_part(const writing *x, const run *r, int64_t i, int64_t turn, stretch *count, pen *write)
+/* Part k of several, or of one. */
+static kl_tile_part part_of(const writing *x, const run *r, int parts, int k, int64_t turn)
 {
-    const kl_tile_plan_opts *const q = x->l->cut[r->level].p;
-    const int parts = parts_of(x, r, i);
-    const tile w = write ? tile_of(r, q, (int)(i - r->first)) : (tile){0};
-    for (int k = 0; k < parts; k++) {
-        part one = {.from = k > 0 ? r->steps * k / parts : 0,
-                    .to = k + 1 < parts ? r->steps * (k + 1) / parts : r->steps,
-                    .turn = parts > 1 ? (uint32_t)(turn << 8 | k) : 0,
-                    .mark = parts > 1 ? (uint32_t)KL_P_PART : 0};
-        if (k + 1 == parts)
-            one.mark |= (uint32_t)KL_P_FINAL | (x->l->after > 0 && r->level == 0 ? (uint32_t)KL_P_FIRST : 0);
-        if (r->level == 1) one.mark |= (uint32_t)KL_P_NEXT;
-        if (write) write_part(x->out, q, &w, &one, write);
-        else count->nmore += parts == 1 ? r->more : further_pieces(x->out, q, r->o, &one);
-    }
-    if (count) count->nhead += parts, count->nturn += parts > 1;
+    kl_tile_part one = {.from = k > 0 ? r->steps * k / parts : 0,
+                        .to = k + 1 < parts ? r->steps * (k + 1) / parts : r->steps,
+                        .turn = parts > 1 ? (uint32_t)(turn << 8 | k) : 0,
+                        .mark = parts > 1 ? (uint32_t)KL_P_PART : 0};
+    if (k + 1 == parts)
+        one.mark |= (uint32_t)KL_P_FINAL | (x->l->after > 0 && r->level == 0 ? (uint32_t)KL_P_FIRST : 0);
+    if (r->level == 1) one.mark |= (uint32_t)KL_P_NEXT;
+    return one;
 }
 
 /* The run that tile i is in. */
@@ -445,11 +302,19 @@ static void count_task(void *self, int64_t task, int thread)
 {
     const writing *const x = self;
     const run *r = run_at(x, task * TOGETHER);
+    stretch *const count = &x->stretch[task];
+    const int64_t end = least_of(x->ntile, (task + 1) * TOGETHER);
     (void)thread;
-    for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++) {
-        if (i == r->first + r->n) r++;
-        each_part(x, r, i, 0, &x->stretch[task], NULL);
-    }
+    for (int64_t i = task * TOGETHER; i < end; r++)
+        for (const int64_t past = least_of(end, r->first + r->n); i < past; i++) {
+            const int parts = parts_of(x, r, i);
+            count->nhead += parts, count->nturn += parts > 1;
+            if (parts == 1) count->nmore += r->more;
+            for (int k = 0; k < parts && parts > 1; k++) {
+                const kl_tile_part one = part_of(x, r, parts, k, 0);
+                count->nmore += kl_tile_further_pieces(x->out->s, x->l->cut[r->level].p, r->o, &one);
+            }
+        }
 }
 
 /* Runs come by cost, and so from all over the list. */
@@ -464,15 +329,38 @@ static void look_ahead(const writing *x, const run *r)
 
 static void write_task(void *self, int64_t task, int thread)
 {
+    enum { ALIKE = 3 }; /* tiles of an output from which the others are copies */
     const writing *const x = self;
+    const kl_tile_from from = from_of(x->out);
+    kl_piece *const base = x->out->base;
+    kl_tile_pen *const pen = &x->stretch[task].pen;
     const run *r = run_at(x, task * TOGETHER);
+    const int64_t end = least_of(x->ntile, (task + 1) * TOGETHER);
     int64_t turn = x->stretch[task].nturn;
+    kl_tile_pattern pattern;
     (void)thread;
-    for (int64_t i = task * TOGETHER; i < x->ntile && i < (task + 1) * TOGETHER; i++) {
-        if (i == r->first + r->n) r++;
-        if (i == r->first) look_ahead(x, r);
-        each_part(x, r, i, turn, NULL, &x->stretch[task].pen);
-        turn += parts_of(x, r, i) > 1;
+    for (int64_t i = task * TOGETHER; i < end; r++) {
+        const kl_tile_plan_opts *const q = x->l->cut[r->level].p;
+        const int64_t past = least_of(end, r->first + r->n);
+        const int copies = past - i >= ALIKE && r->o->count + 2 <= KL_PATTERN;
+        int made = 0;
+        look_ahead(x, r);
+        for (; i < past; i++) {
+            const kl_tile w = tile_of(r, q, (int)(i - r->first));
+            const int parts = parts_of(x, r, i);
+            if (copies && parts == 1) {
+                const kl_tile_part whole = part_of(x, r, 1, 0, turn);
+                if (!made) kl_tile_pattern_make(&from, q, &w, &whole, &pattern);
+                made = 1;
+                kl_tile_pattern_write(&pattern, q, &w, base, pen);
+                continue;
+            }
+            for (int k = 0; k < parts; k++) {
+                const kl_tile_part one = part_of(x, r, parts, k, turn);
+                kl_tile_write_part(&from, q, &w, &one, base, pen);
+            }
+            turn += parts > 1;
+        }
     }
 }
 
@@ -491,7 +379,7 @@ static kl_status write_tiles(writer *out, writing *x, kl_err *err)
     for (int64_t k = 0; k < ntask; k++) nhead += x->stretch[k].nhead;
     for (int64_t k = 0, head = 0; k < ntask; k++) {
         stretch *const s = &x->stretch[k];
-        s->pen = (pen){.head = head, .more = nhead + nmore};
+        s->pen = (kl_tile_pen){.head = head, .more = nhead + nmore};
         head += s->nhead;
         nmore += s->nmore;
         nturn += s->nturn;
@@ -584,6 +472,7 @@ static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *er
     kl_tile_plan_maker *const s = w->s;
     kl_tile_plan *const p = w->p;
     const int64_t first = p->ncell;
+    const kl_tile_from from = from_of(w);
     for (int64_t i = 0; i < n; i++) {
         const int64_t term = p->nterm;
         for (int64_t k = o[i].first; k < o[i].first + o[i].count; k++) {
@@ -596,9 +485,9 @@ static kl_status write_sums(writer *w, const kl_output *o, int64_t n, kl_err *er
                 continue;
             }
             const int dr = s->link[k].row, dc = s->link[k].col;
-            to->a = operand(s, w->b, r.at_a, s->link[k].da,
-                            r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda), w->work,
-                            KL_P_A, &to->flags);
+            to->a = kl_tile_operand(&from, r.at_a, s->link[k].da,
+                                    r.a + (r.ta ? (int64_t)dr * r.lda + dc : dr + (int64_t)dc * r.lda),
+                                    KL_P_A, &to->flags);
         }
         const int tall = o[i].m < 128  ? o[i].m
                          : o[i].n == 1 ? KL_CELL
