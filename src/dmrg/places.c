@@ -16,7 +16,7 @@
 enum {
     BEST = 6, /* placements run in full at most */
     SHUFFLED = 4, /* descents from placements at random */
-    EVERY = 1000, /* where there are no more, all placements are asked for */
+    EVERY = 1100, /* where there are no more, all placements are asked for: ten spins of Ising have 1024 */
     ASKED = 1000, /* placements that are asked for anyhow */
     STEPS = 50000, /* labels set while they are counted */
     /* of their energies: states kept, half-sweeps, products with H at a bond */
