@@ -6,6 +6,8 @@ local kit = dofile((arg[0]:match "^(.*/)" or "./") .. "kit.lua")
 local ok, run, shell, json, near, refused = kit.ok, kit.run, kit.shell, kit.json, kit.near, kit.refused
 shell("cp " .. kit.quote(kit.absolute(arg[2])) .. "/*.fcidump .")
 local T = " --threads 1"
+-- Under tools that watch every access: not what other tests show there, too.
+local watched = os.getenv "KL_TEST_ROUNDS"
 
 -- Energies told by full CI of the same program, which shares no code of states and signs with DMRG.
 local function by_ci(options)
@@ -143,12 +145,14 @@ end
 ok(apart < 1e-9, "orbitals have the mutual information of sites", apart)
 
 -- with little memory of the host operators wait in files, and those of lr give way to those of l-1-1-r
-local _, much = kit.energy("dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,150,150 --strategy lr -o none" .. T)
-local _, little = kit.energy("dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,150,150 --strategy lr -o none "
-                             .. "--host-memory 1MB --scratch ." .. T)
-ok(near(much.energy, little.energy, 1e-9), "--host-memory changes no energy", much.energy, little.energy)
-ok(little.memory_peak_bytes.vectors < 0.6 * much.memory_peak_bytes.vectors, "and takes less",
-   much.memory_peak_bytes.vectors, little.memory_peak_bytes.vectors)
+if not watched then
+    local line = "dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,150,150 --strategy lr -o none" .. T
+    local _, much = kit.energy(line)
+    local _, little = kit.energy(line .. " --host-memory 1MB --scratch .")
+    ok(near(much.energy, little.energy, 1e-9), "--host-memory changes no energy", much.energy, little.energy)
+    ok(little.memory_peak_bytes.vectors < 0.6 * much.memory_peak_bytes.vectors, "and takes less",
+        much.memory_peak_bytes.vectors, little.memory_peak_bytes.vectors)
+end
 
 -- the first blocks hold many determinants and little that is random: seeds soon agree (from 64 determinants
 -- they were 4e-4 apart)
@@ -160,8 +164,10 @@ ok(near(first[1], first[2], 3e-5) and near(first[1], -76.11928, 3e-5),
    "two seeds are at one energy after one sweep", first[1], first[2])
 
 -- H10: all multiplets kept, the energy that other programs tell
-ok(near(kit.energy("dmrg h10-chain-sto6g.fcidump --charge S=0 --accuracy 1e-10 -o none" .. T), -5.424385376333,
-        1e-10), "H10 at full m")
+if not watched then
+    ok(near(kit.energy("dmrg h10-chain-sto6g.fcidump --charge S=0 --accuracy 1e-10 -o none" .. T),
+        -5.424385376333, 1e-10), "H10 at full m")
+end
 -- the total spin as a charge: the same states and densities, in fewer multiplets than states
 compare("h2o-sto3g.fcidump", "--irrep 1 --frozen 1", "--charge S=0")
 local _, plain = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 --two-body --accuracy 1e-11 -o none" .. T)
@@ -229,7 +235,7 @@ doc = json(out)
 ok(doc and doc.model == "molecule" and doc.charges.N_up == 1, "a job about a molecule", out:sub(1, 300))
 
 -- a schedule without noise may lack charges: no bar is told; with noise it is one that holds
-for _, s in ipairs { { "20,30,30", nil }, { "20:1e-3,30:1e-4,30,30", true } } do
+for _, s in ipairs { { "20,30,30", nil }, not watched and { "20:1e-3,30:1e-4,30,30", true } or nil } do
     _, doc = kit.energy("dmrg h2o-631g-fc.fcidump -o none --schedule " .. s[1] .. T)
     local bar = doc and type(doc.error_estimate) == "number" and doc.error_estimate < math.huge
     ok(doc and (bar or nil) == s[2], "error bar of the schedule " .. s[1], doc and doc.error_estimate)
@@ -244,14 +250,16 @@ ok(doc and near(doc.energy, -147.744035433628, 1e-5) and doc.error_estimate < 1e
    doc and doc.energy)
 
 -- a killed run goes on
-shell("($K dmrg h2o-631g-fc.fcidump --m 80 --checkpoint-every 0 -o k.h5" .. T .. " >/dev/null 2>&1 & p=$!; "
-      .. "for i in $(seq 200); do [ -s k.h5 ] && break; sleep 0.05; done; sleep 0.3; kill -9 $p; wait $p)")
-status, out = run("dmrg --resume k.h5 --json" .. T)
-doc = json(out)
-if status == 2 then ok(out == "", "the run had ended before it was killed")
-else
-    ok(doc and near(doc.energy, -76.11995518792072, doc.error_estimate + 1e-9) and doc.error_estimate < 1e-2,
-       "a killed run goes on to the end", out:sub(1, 200))
+if not watched then
+    shell("($K dmrg h2o-631g-fc.fcidump --m 80 --checkpoint-every 0 -o k.h5" .. T .. " >/dev/null 2>&1 & p=$!; "
+          .. "for i in $(seq 200); do [ -s k.h5 ] && break; sleep 0.05; done; sleep 0.3; kill -9 $p; wait $p)")
+    status, out = run("dmrg --resume k.h5 --json" .. T)
+    doc = json(out)
+    if status == 2 then ok(out == "", "the run had ended before it was killed")
+    else
+        ok(doc and near(doc.energy, -76.11995518792072, doc.error_estimate + 1e-9)
+            and doc.error_estimate < 1e-2, "a killed run goes on to the end", out:sub(1, 200))
+    end
 end
 
 -- an unfinished run says where its integrals were, takes them from elsewhere, and no others

@@ -123,7 +123,7 @@ if ok(whole and whole.converged, "a ladder of 12 sites, exact") then
             and products == whole.products, "resumed to the same bits", e, docc, products)
     end
     local killed, good = 0, true
-    for round = 1, rounds(4) do
+    for round = 1, rounds(3) do
         os.remove(at "k.h5")
         stopped(exact .. " -o k.h5", (0.1 + 0.6 * math.random()) * seconds, "KILL")
         local state = slurp(at "k.h5") and json(select(2, run "show k.h5 --json"))
@@ -151,13 +151,13 @@ for _, case in ipairs {
       { "--spectral n_up@0", "--broadening 0.3", "--frequencies 0:1:0.5", "--measure n_up", "--steps 90",
           "--accuracy 1e-5", "--states 2" } },
     { "thermodynamics",
-        "ed heisenberg --lattice ring --sites 18 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4", "--steps 50", "--seed 2" } },
+        "ed heisenberg --lattice ring --sites 16 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4", "--steps 50", "--seed 2" } },
 } do
     local name, command, fixed = table.unpack(case)
     command = command .. " --checkpoint-every 0.01 --threads 1"
     local whole, seconds = undisturbed(command .. " -o x.h5")
     local good, resumed = whole ~= nil, 0
-    for round = 1, good and rounds(4) or 0 do
+    for round = 1, good and rounds(3) or 0 do
         os.remove(at "k.h5")
         stopped(command .. " -o k.h5", (0.05 + 0.9 * math.random()) * seconds,
             round % 2 == 0 and "INT" or "KILL")
@@ -201,7 +201,7 @@ do
     if ok(status == 0 and whole and #whole.runs == 5 and whole.runs[5].label == "Delta=1.5",
         "a sweep of five values", status, err) then
         local good, resumed, twice = true, 0, 0
-        for round = 1, rounds(4) do
+        for round = 1, rounds(3) do
             shell "rm -f k.*"
             local command, last = chain .. "k.h5"
             for _ = 1, 2 do
