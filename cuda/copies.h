@@ -9,13 +9,18 @@ enum {
     KL_RING_BYTES = 2 << 20, /* of each piece */
 };
 
-/* What the pool of device memory works with: the executor, and pinned memory that copies go through, piece by
-   piece in turn. A copy begins when the device comes to it. */
+/* What the pool of device memory works with: the executor, blocks, and pinned memory that copies go through,
+   piece by piece in turn. A copy begins when the device comes to it. */
 typedef struct kl_cuda_copies {
     kl_cuda *self;
     char *pinned; /* NULL until it is wanted */
     cudaEvent_t sent[KL_RING];
     int next, refused;
+    /* Blocks within a limit of the user's: the driver's own pool, which it divides in microseconds, has them.
+       -1: it has none */
+    int divides;
+    void **divided; /* [ndivided] */
+    int64_t ndivided, cap_divided;
 } kl_cuda_copies;
 
 kl_status kl_cuda_copies_open(kl_cuda *self, void **copies, kl_err *err);

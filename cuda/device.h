@@ -77,6 +77,7 @@ typedef struct kl_cuda {
     cudaStream_t stream; /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
     kl_pool pool, far; /* the device's memory, and the host's that it reaches */
+    int nthread; /* that make pages of the latter */
     kl_cuda_loads *loads; /* NULL until something is far */
     double *scratch; /* [KL_SCRATCH] on the device: what trials need besides their vectors */
     struct kl_slot *slot; /* [KL_SLOTS] on the device: see reduce_device.h */

@@ -8,10 +8,59 @@
 /* of copies */
 static kl_cuda *owner(void *ctx) { return ((kl_cuda_copies *)ctx)->self; }
 
+/* The driver keeps what it once divided, until the device is left. */
+static int can_divide(kl_cuda_copies *c)
+{
+    int has = 0;
+    cudaMemPool_t pool;
+    uint64_t all = UINT64_MAX;
+    if (c->divides == 0)
+        c->divides =
+            cudaDeviceGetAttribute(&has, cudaDevAttrMemoryPoolsSupported, c->self->device) == cudaSuccess &&
+                    has && cudaDeviceGetDefaultMemPool(&pool, c->self->device) == cudaSuccess &&
+                    cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all) == cudaSuccess
+                ? 1
+                : -1;
+    return c->divides > 0;
+}
+
+/* What the driver keeps undivided counts, too. */
+static void keep_limit(const kl_cuda *self)
+{
+    cudaMemPool_t pool;
+    uint64_t has = 0;
+    if (cudaDeviceGetDefaultMemPool(&pool, self->device) == cudaSuccess &&
+        cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &has) == cudaSuccess &&
+        has > (uint64_t)*self->pool.most)
+        cudaMemPoolTrimTo(pool, (size_t)*self->pool.most);
+}
+
+/* Where a limit has blocks go back and forth all the time, each would cost a millisecond. NULL: as usual. */
+static void *divided(kl_cuda_copies *c, int64_t bytes)
+{
+    kl_cuda *const self = c->self;
+    void *p = NULL;
+    if (*self->pool.most <= 0 || self->link || self->peers || !can_divide(c)) return NULL;
+    if (c->ndivided == c->cap_divided) {
+        const int64_t cap = 2 * c->cap_divided + 64;
+        if (self->host->realloc_bytes((void **)&c->divided, cap, sizeof(void *), KL_MEM_MISC, NULL) != KL_OK)
+            return NULL;
+        c->cap_divided = cap;
+    }
+    if (cudaMallocAsync(&p, (size_t)bytes, self->stream) != cudaSuccess) {
+        cudaGetLastError();
+        return NULL;
+    }
+    if (cudaStreamSynchronize(self->stream) != cudaSuccess) return NULL; /* other streams may have it, too */
+    keep_limit(self);
+    return c->divided[c->ndivided++] = p;
+}
+
 void *kl_cuda_get_block(void *ctx, int64_t bytes)
 {
     kl_cuda *const self = owner(ctx);
-    void *p = NULL;
+    void *p = divided(ctx, bytes);
+    if (p) return p;
     self->nfree = -1;
     if (cudaMalloc(&p, (size_t)bytes) == cudaSuccess) return p;
     cudaGetLastError(); /* no memory is an answer, not a fault to be found later */
@@ -20,24 +69,45 @@ void *kl_cuda_get_block(void *ctx, int64_t bytes)
 
 void kl_cuda_give_block(void *ctx, void *block)
 {
-    kl_cuda *const self = owner(ctx);
+    kl_cuda_copies *const c = ctx;
+    kl_cuda *const self = c->self;
+    int64_t i = c->ndivided - 1;
+    while (i >= 0 && c->divided[i] != block) i--;
+    if (i >= 0) {
+        c->divided[i] = c->divided[--c->ndivided];
+        cudaFreeAsync(block, self->stream);
+        return;
+    }
     self->nfree = -1;
     cudaFree(block);
 }
 
-void *kl_cuda_get_far(void *self, int64_t bytes)
+/* Pages that are there are locked in a fraction of the time in which the driver makes and locks them. */
+void *kl_cuda_get_far(void *ctx, int64_t bytes)
 {
-    void *p = NULL;
-    (void)self;
+    const kl_cuda *const self = ctx;
+    void *p = self->host->mem_take_pages(bytes, self->nthread), *seen = NULL;
+    if (p && cudaHostRegister(p, (size_t)bytes, cudaHostRegisterMapped | cudaHostRegisterPortable) ==
+                 cudaSuccess) {
+        if (cudaHostGetDevicePointer(&seen, p, 0) == cudaSuccess && seen == p) return p;
+        cudaHostUnregister(p);
+    }
+    cudaGetLastError();
+    self->host->mem_give_pages(p);
     if (cudaHostAlloc(&p, (size_t)bytes, cudaHostAllocMapped) == cudaSuccess) return p;
     cudaGetLastError();
     return NULL;
 }
 
-void kl_cuda_give_far(void *self, void *block)
+void kl_cuda_give_far(void *ctx, void *block)
 {
-    (void)self;
-    cudaFreeHost(block);
+    const kl_cuda *const self = ctx;
+    if (cudaHostUnregister(block) == cudaSuccess) {
+        self->host->mem_give_pages(block);
+        return;
+    }
+    cudaGetLastError();
+    cudaFreeHost(block); /* it was the driver's own */
 }
 
 int kl_cuda_put(void *ctx, void *to, const void *from, int64_t bytes)
@@ -68,7 +138,12 @@ static void give_ring(kl_cuda_copies *c)
 void kl_cuda_copies_close(kl_cuda_copies **c)
 {
     if (!*c) return;
+    cudaMemPool_t pool;
+    if ((*c)->divides > 0 && cudaDeviceGetDefaultMemPool(&pool, (*c)->self->device) == cudaSuccess &&
+        cudaStreamSynchronize((*c)->self->stream) == cudaSuccess)
+        cudaMemPoolTrimTo(pool, 0);
     give_ring(*c);
+    (*c)->self->host->free_ptr((void **)&(*c)->divided);
     (*c)->self->host->free_ptr((void **)c);
 }
 
@@ -201,6 +276,7 @@ kl_status kl_cuda_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
     void *block;
     kl_status st = kl_cuda_loads_open(self, err); /* what is there is copied: see copy_async */
     if (st != KL_OK) return st;
+    self->nthread = ex->nthread;
     st = self->host->pool_alloc(&self->far, n * (int64_t)sizeof(double), &block, err);
     out->addr = (uintptr_t)block;
     return st;

@@ -20,7 +20,7 @@ extern "C" {
 
 /* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h, pool.h
    and kron.h changes its meaning */
-enum { KL_CUDA_ABI = 19 };
+enum { KL_CUDA_ABI = 20 };
 
 /* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
 typedef struct kl_cuda_host {
@@ -28,6 +28,8 @@ typedef struct kl_cuda_host {
     kl_status (*alloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
     kl_status (*realloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
     void (*free_ptr)(void **ptr);
+    void *(*mem_take_pages)(int64_t bytes, int nthread);
+    void (*mem_give_pages)(void *pages);
     void (*par_for)(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
     void *(*pool_take)(kl_pool *p, int64_t bytes);
     void (*pool_give)(kl_pool *p, void *block, int64_t bytes);

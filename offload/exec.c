@@ -78,6 +78,7 @@ static void offload_close(kl_exec *ex)
     if (self->result) self->unpin(self->result, self->device);
     kl_pool_clear(&self->pool);
     kl_pool_clear(&self->far);
+    kl_offload_divided_close(self);
     kl_offload_copies_close(self);
     kl_free(&self);
 }

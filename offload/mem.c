@@ -40,9 +40,47 @@ static int copy_block(void *to, const void *from, int64_t bytes, int to_device, 
 
 void *kl_offload_get_block(void *self, int64_t bytes)
 {
-    return get_block(bytes, ((kl_offload *)self)->device);
+    void *const block = kl_offload_divided_get(self, bytes);
+    return block ? block : get_block(bytes, ((kl_offload *)self)->device);
 }
-void kl_offload_give_block(void *self, void *block) { give_block(block, ((kl_offload *)self)->device); }
+
+void kl_offload_give_block(void *self, void *block)
+{
+    if (!kl_offload_divided_give(self, block)) give_block(block, ((kl_offload *)self)->device);
+}
+
+#if !KL_OFFLOAD_ON_HOST
+/* Pages that are there are locked in a fraction of the time in which the driver makes and locks them. NULL:
+   it cannot, or under another address. */
+static void *lock_pages(const kl_offload *self, int64_t bytes)
+{
+    enum { PORTABLE_AND_MAPPED = 3 }; /* cuda.h */
+    int (*lock)(void *, size_t, unsigned), (*unlock)(void *), (*address)(uint64_t *, void *, unsigned);
+    uint64_t seen = 0;
+    if (!self->driver) return NULL;
+    *(void **)&lock = dlsym(self->driver, "cuMemHostRegister_v2");
+    *(void **)&unlock = dlsym(self->driver, "cuMemHostUnregister");
+    *(void **)&address = dlsym(self->driver, "cuMemHostGetDevicePointer_v2");
+    void *const p = lock && unlock && address ? kl_mem_take_pages(bytes, self->nthread) : NULL;
+    if (p && lock(p, (size_t)bytes, PORTABLE_AND_MAPPED) == 0) {
+        if (address(&seen, p, 0) == 0 && seen == (uintptr_t)p) return p;
+        unlock(p);
+    }
+    kl_mem_give_pages(p);
+    return NULL;
+}
+
+/* 0: they are not locked by us. */
+static int unlock_pages(const kl_offload *self, void *p)
+{
+    int (*unlock)(void *);
+    if (!self->driver) return 0;
+    *(void **)&unlock = dlsym(self->driver, "cuMemHostUnregister");
+    if (!unlock || unlock(p) != 0) return 0;
+    kl_mem_give_pages(p);
+    return 1;
+}
+#endif
 
 /* The host's memory that the device reads and writes, too, under the same address. */
 void *kl_offload_get_far(void *ctx, int64_t bytes)
@@ -51,7 +89,8 @@ void *kl_offload_get_far(void *ctx, int64_t bytes)
 #if KL_OFFLOAD_ON_HOST
     return get_block(bytes, self->device);
 #else
-    return self->pin((size_t)bytes, self->device);
+    void *const pages = lock_pages(self, bytes);
+    return pages ? pages : self->pin((size_t)bytes, self->device);
 #endif
 }
 
@@ -61,7 +100,7 @@ void kl_offload_give_far(void *ctx, void *block)
 #if KL_OFFLOAD_ON_HOST
     give_block(block, self->device);
 #else
-    self->unpin(block, self->device);
+    if (!unlock_pages(self, block)) self->unpin(block, self->device);
 #endif
 }
 
@@ -114,6 +153,7 @@ kl_status kl_offload_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err
 {
     kl_offload *const self = ex->self;
     void *block;
+    self->nthread = ex->nthread;
     const kl_status st = kl_pool_alloc(&self->far, n * (int64_t)sizeof(double), &block, err);
     out->addr = (uintptr_t)block;
     return st;

@@ -26,8 +26,11 @@ typedef struct kl_offload {
     int back;          /* 1: the next pass over tall V had better begin at its end (belt.h) */
     void *driver;      /* handle of the driver library, where there is one */
     kl_pool pool, far; /* the device's memory, and the host's that it reaches */
+    int nthread; /* that make pages of the latter */
     void *(*pin)(size_t, int); /* gives the latter; NULL: there is none */
     struct kl_offload_copies *copies; /* copies.c; NULL: they are done when they are asked for */
+    struct kl_offload_divided *divided; /* divided.c; NULL until it is wanted */
+    int whole; /* 1: the driver divides nothing */
     double *scratch;   /* [KL_SCRATCH] on the device: partial sums of combined regions */
     struct kl_slot *slot; /* [KL_SLOTS] on the device: those of bare ones (reduce_device.h) */
     double *result;    /* [KL_RESULT], small answers: pinned host memory that the device writes, or NULL */
@@ -55,6 +58,11 @@ kl_status kl_offload_alloc(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 void kl_offload_release(kl_exec *ex, kl_dptr *p);
 kl_status kl_offload_upload(kl_exec *ex, kl_dptr dst, const double *src, int64_t n, kl_err *err);
 kl_status kl_offload_download(kl_exec *ex, double *dst, kl_dptr src, int64_t n, kl_err *err);
+
+/* divided.c. NULL: as without a limit; 0: not one of these */
+void *kl_offload_divided_get(kl_offload *self, int64_t bytes);
+int kl_offload_divided_give(kl_offload *self, void *block);
+void kl_offload_divided_close(kl_offload *self);
 
 kl_status kl_offload_alloc_far(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err);
 int kl_offload_is_far(kl_exec *ex, kl_dptr p);

@@ -6,6 +6,7 @@
 #define _DEFAULT_SOURCE
 #endif
 #include "base/mem.h"
+#include "base/par.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -338,6 +339,49 @@ int64_t kl_mem_half_of(double allowed)
 }
 
 double kl_mem_machine_bytes(void) { return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE); }
+
+/* What new pages could have, files that are cached counted in. */
+static double available_bytes(void)
+{
+    char line[128];
+    long long kib = -1;
+    FILE *const f = fopen("/proc/meminfo", "re");
+    while (f && kib < 0 && fgets(line, sizeof line, f))
+        if (sscanf(line, "MemAvailable: %lld", &kib) != 1) kib = -1;
+    if (f) fclose(f);
+    return kib < 0 ? kl_mem_machine_bytes() : 1024.0 * (double)kib;
+}
+
+enum { TOUCH_BYTES = 8 << 21 };
+
+typedef struct touched {
+    char *at;
+    int64_t bytes;
+} touched;
+
+static void touch(void *self, int64_t task, int thread)
+{
+    enum { PAGE = 1 << 12 };
+    const touched *const t = self;
+    const int64_t from = task * TOUCH_BYTES, rest = t->bytes - from;
+    (void)thread;
+    for (int64_t i = 0; i < rest && i < TOUCH_BYTES; i += PAGE) t->at[from + i] = 0;
+}
+
+void *kl_mem_take_pages(int64_t bytes, int nthread)
+{
+    void *pages = NULL;
+    /* a page that is touched and not there ends the program */
+    if ((double)bytes > available_bytes() ||
+        posix_memalign(&pages, HUGE_PAGE, (size_t)bytes) != 0)
+        return NULL;
+    ask_huge(pages, bytes);
+    touched t = {pages, bytes};
+    kl_par_for(nthread, (bytes + TOUCH_BYTES - 1) / TOUCH_BYTES, touch, &t);
+    return pages;
+}
+
+void kl_mem_give_pages(void *pages) { free(pages); }
 
 void kl_mem_count(kl_mem_kind kind, int64_t change) { count_host(kind, change); }
 

@@ -64,6 +64,11 @@ int64_t kl_mem_ours_of(double allowed);
 int64_t kl_mem_half_of(double allowed);
 const char *kl_mem_text(double bytes, char buf[32]); /* "1.25 GB"; returns buf */
 
+/* Whole pages of 2 MiB, where the system gives such, that are there already, touched by so many threads: for
+   a driver that will lock them, and takes longer where it has to make them. Not counted; NULL: no memory. */
+void *kl_mem_take_pages(int64_t bytes, int nthread);
+void kl_mem_give_pages(void *pages);
+
 /* Memory of the host that comes from elsewhere, a device's pinned memory: it counts as if it were ours. */
 void kl_mem_count(kl_mem_kind kind, int64_t change);
 

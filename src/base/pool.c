@@ -82,9 +82,66 @@ static void trim(kl_pool *p, int64_t most)
     }
 }
 
+/* ---------------------------------------------------------------- regions */
+
+/* Whole regions go back while more than so many bytes wait. */
+static void drop_regions(kl_pool *p, int64_t most)
+{
+    int64_t bytes;
+    void *at;
+    while (p->cached > most && (at = kl_regions_drop(&p->regions, &bytes)) != NULL) {
+        p->give(p->ctx, at);
+        p->cached -= bytes;
+        count(p, -bytes);
+    }
+}
+
+/* One that has a block of `size'. 0: there is no memory. */
+static int add_region(kl_pool *p, int64_t size)
+{
+    int64_t bytes = kl_regions_next(&p->regions, size);
+    void *at = p->get(p->ctx, bytes);
+    if (!at && bytes > size) at = p->get(p->ctx, bytes = size);
+    if (!at) return 0;
+    if (!kl_regions_add(&p->regions, at, bytes)) {
+        p->give(p->ctx, at);
+        return 0;
+    }
+    p->cached += bytes;
+    count(p, bytes);
+    return 1;
+}
+
+static void *take_of_regions(kl_pool *p, int64_t bytes)
+{
+    const int64_t size = kl_regions_size(bytes);
+    void *block = kl_regions_take(&p->regions, size);
+    if (!block && !add_region(p, size)) {
+        drop_regions(p, 0); /* others are too short for it */
+        if (!add_region(p, size)) return NULL;
+    }
+    if (!block) block = kl_regions_take(&p->regions, size);
+    p->cached -= size;
+    use(p, size);
+    return block;
+}
+
+static void give_to_regions(kl_pool *p, void *block, int64_t bytes)
+{
+    const int64_t size = kl_regions_size(bytes);
+    use(p, -size);
+    p->cached += size;
+    kl_regions_give(&p->regions, block, size);
+    drop_regions(p, p->live + HEADROOM_FAR);
+}
+
+/* ---------------------------------------------------------------- blocks */
+
 void kl_pool_clear(kl_pool *p)
 {
     if (p->spare) p->free_spare(&p->spare);
+    if (p->far && !p->single) drop_regions(p, 0);
+    kl_regions_clear(&p->regions);
     trim(p, 0);
     for (int c = 0; c < KL_POOL_NCLASS; c++) kl_free(&p->list[c].block);
     kl_free(&p->owned);
@@ -97,7 +154,6 @@ int64_t kl_pool_most(int64_t in_use) { return in_use + in_use / 4 + HEADROOM; }
 /* Bytes that may wait while so many are in use. */
 static int64_t may_wait(const kl_pool *p, int64_t live)
 {
-    if (p->far) return live + HEADROOM_FAR;
     const int64_t top = live > p->top ? live : p->top;
     return kl_pool_most(top) - live;
 }
@@ -155,6 +211,7 @@ void *kl_pool_take(kl_pool *p, int64_t bytes)
 {
     int64_t size;
     const int c = class_of(bytes, &size);
+    if (p->far && !p->single) return take_of_regions(p, bytes);
     if (p->single) size = bytes;
     void *block = waiting(p, c, &size);
     if (!block) {
@@ -178,6 +235,10 @@ void kl_pool_give(kl_pool *p, void *block, int64_t bytes)
 {
     int64_t size;
     if (!block) return;
+    if (p->far && !p->single) {
+        give_to_regions(p, block, bytes);
+        return;
+    }
     const int asked = class_of(bytes, &size), c = own_class(p, block, asked, &size);
     if (p->single) size = bytes;
     use(p, -size);

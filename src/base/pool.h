@@ -1,11 +1,13 @@
 /* Device memory kept for the next who wants as much: sizes come in eight steps an octave, so that the blocks
    of one DMRG step serve the next; what is given back waits in a list of its size, and serves whoever wants
    as much or less by some steps. Of a device no more is taken in all than was in use at a time and a quarter
-   of it: what has waited longest goes back before. Where memory comes from is the executor's.
+   of it: what has waited longest goes back before. The host's memory, which a driver takes longest to make
+   ready, comes in large regions that are divided. Where memory comes from is the executor's.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_POOL_H
 #define KL_POOL_H
 #include "base/base.h"
+#include "base/regions.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,7 +37,7 @@ typedef struct kl_pool {
     void (*give)(void *ctx, void *block);
     /* from the host to the device; 0: done */
     int (*put)(void *ctx, void *to, const void *from, int64_t bytes);
-    int far;          /* 1: memory of the host: it counts as such */
+    int far;          /* 1: memory of the host: it counts as such, and comes in regions */
     int single;       /* every block its own, none kept: a sanitizer then sees an overrun */
     const int64_t *most; /* bytes that may be taken from the device in all; 0: what it has */
     /* Of the host: what a list was planned in, for the next one; freed with the pool, by this. */
@@ -47,8 +49,9 @@ typedef struct kl_pool {
     int64_t nowned, cap_owned;
     kl_pool_owned *larger; /* what was given out to who asked for less: bytes is the block's class */
     int64_t nlarger, cap_larger;
+    kl_regions regions; /* of the host's memory */
     int64_t ngiven; /* number of blocks that came back */
-    int64_t cached, live, top; /* bytes in the lists, given out, and given out at most at a time */
+    int64_t cached, live, top; /* bytes that wait, given out, and given out at most at a time */
 } kl_pool;
 
 void *kl_pool_take(kl_pool *p, int64_t bytes);             /* NULL: no memory */

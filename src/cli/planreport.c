@@ -145,6 +145,10 @@ void kl_report_beyond(FILE *to, const kl_dmrg_plan *p)
                 kl_report_time(p->apply_seconds, b));
     fprintf(to, "blocks of %s go out and come back, at %s/s and %s/s\n", kl_report_bytes(e->carried_bytes, a),
             kl_report_bytes(p->bus.down, c), kl_report_bytes(p->bus.up, d));
+    if (e->lock_seconds > 0)
+        fprintf(to, "of it %s, in the first sweep of so many states, for %s of the host's memory, at %s/s\n",
+                kl_report_time(e->lock_seconds, a), kl_report_bytes(e->locked_bytes, b),
+                kl_report_bytes(p->bus.lock, c));
 }
 
 void kl_report_ways_json(kl_json *j, const kl_dmrg_plan *p)
@@ -307,6 +311,8 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
             kl_json_real(&j, "apply_seconds_inside", p->apply_seconds);
             kl_json_int(&j, "bonds_streamed", p->beyond.nstreamed);
             kl_json_real(&j, "carried_bytes", p->beyond.carried_bytes);
+            kl_json_real(&j, "locked_bytes", p->beyond.locked_bytes);
+            kl_json_real(&j, "lock_seconds", p->beyond.lock_seconds);
             kl_json_real(&j, "bytes_per_second_up", p->bus.up);
             kl_json_real(&j, "bytes_per_second_down", p->bus.down);
             kl_json_close(&j, '}');

@@ -579,7 +579,6 @@ static kl_status count_beyond(kl_exec *ex, const kl_dmrg_opts *o, const middle *
 {
     kl_status st = KL_OK;
     kl_plan_bond *bond = NULL;
-    const struct kl_dmrg_way *const far = &plan->way[KL_PROJECTION_NOSTORAGE - 1];
     const int64_t room = ex->vt.room(ex);
     plan->apply_seconds = plan->rate > 0 ? plan->flop_apply / plan->rate : 0;
     if (plan->nway == 0 || room == INT64_MAX || !ex->vt.copy_async) goto out;
@@ -589,8 +588,9 @@ static kl_status count_beyond(kl_exec *ex, const kl_dmrg_opts *o, const middle *
     const kl_plan_rates r = {.room = (double)room,
                              .up = plan->bus.up,
                              .down = plan->bus.down,
+                             .lock = plan->bus.lock,
                              .seconds = plan->apply_seconds,
-                             .moved_bytes = (double)far->moved_bytes,
+                             .moved_bytes = (double)plan->way[KL_PROJECTION_NOSTORAGE - 1].moved_bytes,
                              .nproduct = products_of(o)};
     plan->beyond = kl_plan_beyond_of(plan->nsite - 1, bond, plan->nsite / 2 - 1, &r);
     plan->seconds_part[KL_PLAN_BUS] = plan->beyond.seconds;

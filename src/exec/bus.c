@@ -36,6 +36,7 @@ kl_status kl_bus_measure(kl_exec *ex, kl_bus *out, kl_err *err)
     enum {
         MOST = 1 << 23, /* doubles */
         LEAST = 1 << 12,
+        LONG = 1 << 21, /* as long as the least that is taken at a time */
     };
     kl_status st = KL_OK;
     kl_dptr far[2] = {{0}}, near[2] = {{0}};
@@ -50,7 +51,10 @@ kl_status kl_bus_measure(kl_exec *ex, kl_bus *out, kl_err *err)
     if (n < LEAST) n = LEAST;
     const double bytes = (double)n * (double)sizeof(double);
     for (int k = 0; k < 2; k++) {
+        const double start = kl_prof_seconds();
         KL_TRY(ex->vt.alloc_far(ex, n, &far[k], err));
+        /* the first may open streams, and leaves no room for the second if it is long */
+        if (k == 1 && n >= LONG) out->lock = bytes / (kl_prof_seconds() - start);
         KL_TRY(ex->vt.alloc(ex, n, &near[k], err));
         for (int64_t i = 0; i < n; i++)
             ((double *)far[k].addr)[i] = 0.0; /* pages are there before the clock */

@@ -7,6 +7,9 @@
 typedef struct kl_bus { /* bytes a second, of one long copy that is waited for */
     double up;          /* to the device */
     double down;        /* and back */
+    /* bytes a second of taking memory of the host that the device reaches, which the driver locks; 0: not
+       known */
+    double lock;
     double both; /* how much longer a copy takes beside one of the other way; 1: no longer */
 } kl_bus;
 

@@ -152,6 +152,21 @@ static void test_many_threads(void **state)
     expect_eq(kl_mem_live_total(), 0);
 }
 
+/* Pages for a driver to lock: whole, written by whoever touched them, and none where a machine has fewer. */
+static void test_pages(void **state)
+{
+    enum { BYTES = 5 << 22 }; /* ten of 2 MiB, two tasks */
+    (void)state;
+    char *const pages = kl_mem_take_pages(BYTES, 2);
+    expect_true(pages != NULL);
+    expect_eq((uintptr_t)pages % (1 << 21), 0);
+    for (int64_t i = 0; i < BYTES; i += 4096) expect_eq(pages[i], 0);
+    memset(pages, 1, BYTES);
+    kl_mem_give_pages(pages);
+    expect_true(kl_mem_take_pages((int64_t)1 << 60, 2) == NULL);
+    expect_eq(kl_mem_live_total(), 0);
+}
+
 /* The caller's floating-point mode comes back as it was: rounding, and numbers below the normal ones. */
 static void test_float_mode(void **state)
 {
@@ -182,7 +197,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_fail),       cmocka_unit_test(test_sizes),  cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_closest),    cmocka_unit_test(test_memory), cmocka_unit_test(test_many_threads),
-        cmocka_unit_test(test_float_mode),
+        cmocka_unit_test(test_float_mode), cmocka_unit_test(test_pages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

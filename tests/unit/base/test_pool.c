@@ -11,6 +11,7 @@
 typedef struct device {
     int64_t has, taken;
     uintptr_t next;
+    uintptr_t step; /* between addresses; 0: 1 */
     int64_t size[512]; /* by address */
     int ngive;
     int64_t given; /* the last that came back */
@@ -22,13 +23,13 @@ static void *get(void *ctx, int64_t bytes)
     if (d->taken + bytes > d->has) return NULL;
     d->taken += bytes;
     d->size[++d->next] = bytes;
-    return (void *)d->next;
+    return (void *)(d->next * (d->step ? d->step : 1));
 }
 
 static void give(void *ctx, void *block)
 {
     device *const d = ctx;
-    d->given = d->size[(uintptr_t)block];
+    d->given = d->size[(uintptr_t)block / (d->step ? d->step : 1)];
     d->taken -= d->given;
     d->ngive++;
 }
@@ -136,7 +137,7 @@ static void test_ceiling(void **state)
 /* Of the host's memory as much as is in use may wait, and 1 GiB. */
 static void test_share(void **state)
 {
-    device d = {.has = 80 * GIB};
+    device d = {.has = 80 * GIB, .step = (uintptr_t)1 << 40};
     kl_pool p = {.ctx = &d, .get = get, .give = give, .most = &no_limit, .far = 1};
     (void)state;
     void *const used = kl_pool_take(&p, 4 * GIB);
@@ -146,6 +147,63 @@ static void test_share(void **state)
     expect_eq(d.ngive, 3); /* 5 of 8 GiB wait */
     expect_eq(d.taken, 9 * GIB);
     kl_pool_give(&p, used, 4 * GIB);
+    kl_pool_clear(&p);
+    expect_eq(d.taken, 0);
+}
+
+/* The host's memory comes in regions that grow: blocks of all sizes are cut from them, none overlaps another,
+   and what came back whole serves a larger one. */
+static void test_regions(void **state)
+{
+    enum { MOST = 60 };
+    device d = {.has = 80 * GIB, .step = (uintptr_t)1 << 40};
+    kl_pool p = {.ctx = &d, .get = get, .give = give, .most = &no_limit, .far = 1};
+    struct {
+        char *block;
+        int64_t bytes;
+    } out[MOST];
+    uint64_t seed = 7;
+    int64_t live = 0, top = 0;
+    int n = 0;
+    (void)state;
+    for (int round = 0; round < 3000; round++) {
+        const int64_t bytes = (int64_t)((2 + kl_test_uniform(&seed)) * (round % 9 ? 3e6 : 5e7));
+        if (n < MOST && (n == 0 || kl_test_uniform(&seed) > -0.1)) {
+            char *const at = kl_pool_take(&p, bytes);
+            expect_true(at != NULL);
+            const int64_t from = (intptr_t)at % ((int64_t)1 << 40);
+            expect_true(from + bytes <= d.size[(uintptr_t)at >> 40]);
+            for (int i = 0; i < n; i++)
+                expect_true(at + bytes <= out[i].block || out[i].block + out[i].bytes <= at);
+            out[n].block = at;
+            out[n++].bytes = bytes;
+            live += bytes;
+        } else {
+            const int i = (int)((kl_test_uniform(&seed) + 1) / 2 * n);
+            kl_pool_give(&p, out[i].block, out[i].bytes);
+            live -= out[i].bytes;
+            out[i] = out[--n];
+        }
+        top = live > top ? live : top;
+        expect_true(p.live >= live && p.live < live + n * 4096);
+        expect_true(p.live + p.cached == d.taken && p.regions.bytes == d.taken);
+    }
+    print_message("%d regions for 1500 blocks, %.2f times what was in use\n", (int)d.next,
+                  (double)d.taken / (double)top);
+    expect_true(d.next < 30 && d.taken < 2 * top);
+    while (n > 0) n--, kl_pool_give(&p, out[n].block, out[n].bytes);
+    expect_eq(p.live, 0);
+    expect_eq(p.regions.nhole, p.regions.nregion); /* all neighbours joined */
+    const int before = (int)d.next;
+    void *const all = kl_pool_take(&p, p.regions.region[p.regions.nregion - 1].bytes);
+    expect_eq(d.next, before);
+    kl_pool_give(&p, all, p.regions.region[p.regions.nregion - 1].bytes);
+    /* a host that has no more: regions without blocks make room for a larger one */
+    d.has = d.taken + 4 * 4096;
+    void *const large = kl_pool_take(&p, d.taken);
+    expect_true(large != NULL);
+    expect_true(kl_pool_take(&p, GIB) == NULL);
+    kl_pool_give(&p, large, p.live);
     kl_pool_clear(&p);
     expect_eq(d.taken, 0);
 }
@@ -199,7 +257,8 @@ static void test_limit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_waiting), cmocka_unit_test(test_larger),
-                                       cmocka_unit_test(test_ceiling), cmocka_unit_test(test_share),
-                                       cmocka_unit_test(test_full),    cmocka_unit_test(test_limit)};
+                                       cmocka_unit_test(test_ceiling), cmocka_unit_test(test_regions),
+                                       cmocka_unit_test(test_share),   cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
