@@ -20,6 +20,7 @@ static const char *const choice_name[NCHOICE] = {"auto", "host", "cuda", "offloa
 
 #define WITHIN 1.05 /* of the best single choice */
 #define HOPELESS 2.0 /* times the best: not run again */
+#define ENOUGH 2.0 /* seconds of the best choice: runs of hundredths of a second vary by more than WITHIN */
 
 typedef struct run_case {
     int quick, file; /* 1: belongs to --quick; needs FCIDUMP */
@@ -58,7 +59,7 @@ typedef struct timed {
 typedef struct bench {
     const char *file, *only;
     char own[KL_PROCESS_PATH];
-    int quick, nround, there[NCHOICE];
+    int quick, nround, asked, there[NCHOICE]; /* asked: for nround */
 } bench;
 
 static int ascending(const void *pa, const void *pb)
@@ -137,13 +138,20 @@ static void print_name(const bench *b, const run_case *c)
     printf("%s\n", name);
 }
 
+/* As many rounds as were asked for; where nobody asked, more of what is over at once. */
+static int wants_round(const bench *b, const timed t[NCHOICE], int r)
+{
+    const int more = !b->asked && r < MOST_ROUND && r * median(&t[best_of(t)]) < ENOUGH;
+    return r < b->nround || more;
+}
+
 /* auto's median over that of the best choice by name. */
 static kl_status one_case(const bench *b, const run_case *c, double *ratio, double *lost, kl_err *err)
 {
     kl_status st = KL_OK;
     timed *t = NULL;
     KL_TRY(kl_alloc(&t, NCHOICE, KL_MEM_MISC, err));
-    for (int r = 0; r < b->nround; r++)
+    for (int r = 0; wants_round(b, t, r); r++)
         for (int k = 0; k < NCHOICE; k++) {
             /* there and back: what comes behind a run on a GPU takes longer */
             const int e = r % 2 ? NCHOICE - 1 - k : k;
@@ -165,7 +173,7 @@ static kl_status one_case(const bench *b, const run_case *c, double *ratio, doub
         if (t[e].n == 0) continue;
         qsort(t[e].wall, (size_t)t[e].n, sizeof *t[e].wall, ascending);
         printf("%s %.3f s", choice_name[e], median(&t[e]));
-        if (t[e].n > 1) printf(" (%.3f to %.3f)", t[e].wall[0], t[e].wall[t[e].n - 1]);
+        if (t[e].n > 1) printf(" (%d: %.3f to %.3f)", t[e].n, t[e].wall[0], t[e].wall[t[e].n - 1]);
         printf(", ");
     }
     printf("auto: %s | auto / %s %.3f | same energies PASS\n", t[AUTO].where, choice_name[best], *ratio);
@@ -191,14 +199,15 @@ kl_status kl_bench_auto(const kl_options *o, kl_err *err)
                .only = o->bench.only,
                .quick = o->bench.quick,
                .nround = o->bench.rounds > 0 ? (int)o->bench.rounds : 3,
+               .asked = o->bench.rounds > 0,
                .there = {1, 1}};
     int n = 0, close = 0;
     double most = 0;
     KL_TRY(kl_process_own("bench auto", b.own, err));
     for (int e = 2; e < NCHOICE; e++)
         if (!(b.there[e] = opens(&b, e))) printf("--exec %s: not here\n", choice_name[e]);
-    printf("seconds of whole processes, medians of %d round%s (fastest to slowest)\n", b.nround,
-           b.nround == 1 ? "" : "s");
+    printf("seconds of whole processes, medians of %d round%s%s (fastest to slowest)\n", b.nround,
+           b.nround == 1 ? "" : "s", b.asked ? "" : ", or more of short ones");
     for (int i = 0; i < NCASE; i++) {
         double ratio, lost;
         if (!is_wanted(&b, &cases[i])) continue;
