@@ -11,53 +11,19 @@
 #include "base/mem.h"
 #include "offload.h"
 #include "target.h"
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
-/* A matrix: n rows, elements from off on, vectors from at on; number of blocks. */
-typedef struct matrix {
-    int64_t off;
-    int32_t n, at, first, blocks;
-} matrix;
-
-/* What a step reads and writes: vectors of all matrices, one after the other. */
-typedef struct vectors {
-    const double *v, *p; /* of the step before */
-    double *next_v, *next_p, *d, *e;
-} vectors;
+#include "device/tridiagonal.h"
 
 enum {
-    COLUMNS = 4 /* a warp has at a time */,
+    COLUMNS = KL_TRIDIAGONAL_COLUMNS,
     BLOCK_COLUMNS = KL_BLOCK / 32 * COLUMNS,
     TOLD = 2,
-    STRIPS = 4 /* of 32 rows in flight */,
+    STRIPS = KL_TRIDIAGONAL_STRIPS,
     MOST_ROWS = 8192 /* three vectors in shared memory */
 };
 
-/* tau, and what w = tau p - share v takes of v. */
-static inline double factors(double pv, double vv, double *share)
-{
-    const double tau = vv > 0.0 ? 2.0 / vv : 0.0;
-    *share = 0.5 * tau * tau * pv;
-    return tau;
-}
-
-/* Of a column with the element x below the diagonal and the squares of all under it: the tridiagonal matrix'
-   element, and the factor of the new v, 0 where there is nothing to be done. */
-static inline double reflected(double x, double squares, double *scale)
-{
-    if (!(squares > 0.0) && squares == squares) {
-        *scale = 0.0;
-        return x;
-    }
-    const double alpha = -__builtin_copysign(__builtin_sqrt(x * x + squares), x);
-    *scale = 1.0 / (x - alpha);
-    return alpha;
-}
-
 /* Row r of a matrix, by one thread, for any target. */
-static inline void row(int r, int j, const matrix *m, double *all, const vectors *u)
+static inline void row(int r, int j, const kl_tridiagonal_matrix *m, double *all,
+                       const kl_tridiagonal_vectors *u)
 {
     const int n = m->n, at = m->at;
     double *const a = all + m->off, *const column = a + (int64_t)j * n;
@@ -66,14 +32,14 @@ static inline void row(int r, int j, const matrix *m, double *all, const vectors
     if (r < j) return;
     double pv = 0.0, vv = 0.0, share, squares = 0.0, scale, below = 0.0;
     for (int q = j; q < n && j > 0; q++) pv += p[q] * v[q], vv += v[q] * v[q];
-    const double tau = factors(pv, vv, &share), vj = j > 0 ? v[j] : 0.0,
+    const double tau = kl_tridiagonal_factors(pv, vv, &share), vj = j > 0 ? v[j] : 0.0,
                  wj = j > 0 ? tau * p[j] - share * vj : 0.0;
 #define W(q) (j > 0 ? tau * p[q] - share * v[q] : 0.0)
 #define V(q) (j > 0 ? v[q] : 0.0)
 #define X(q) (column[q] - V(q) * wj - W(q) * vj)
     for (int q = j + 2; q < n; q++) squares += X(q) * X(q);
     if (j + 1 < n) below = X(j + 1);
-    const double element = reflected(below, squares, &scale);
+    const double element = kl_tridiagonal_reflected(below, squares, &scale);
     if (r == j) {
         u->d[at + j] = X(j);
         u->e[at + j] = j + 1 < n ? element : 0.0;
@@ -128,14 +94,14 @@ static inline __attribute__((always_inline)) void update(const int strips, int q
 }
 
 /* A block's columns of a matrix. */
-static inline __attribute__((always_inline)) void columns(int j, const matrix *all, const int *owner,
-                                                          double *elements, vectors u)
+static inline __attribute__((always_inline)) void
+columns(int j, const kl_tridiagonal_matrix *all, const int *owner, double *elements, kl_tridiagonal_vectors u)
 {
     const double *v = u.v, *p = u.p;
     double *next_v = u.next_v, *next_p = u.next_p, *const d = u.d, *const e = u.e;
     const int me = (int)__nvvm_read_ptx_sreg_tid_x(), lane = me % 32,
               block = (int)__nvvm_read_ptx_sreg_ctaid_x();
-    const matrix m = all[owner[block]];
+    const kl_tridiagonal_matrix m = all[owner[block]];
     const int part = block - m.first, n = m.n, rows = n - j;
     if (part > 0 && (part * BLOCK_COLUMNS + 1 >= rows || rows <= 0)) return;
     /* from row j on */
@@ -150,7 +116,7 @@ static inline __attribute__((always_inline)) void columns(int j, const matrix *a
         s[0] += y * x, s[1] += x * x;
     }
     add_up(2, s, told);
-    const double tau = factors(s[0], s[1], &share), vj = vs[0], wj = tau * ws[0] - share * vj;
+    const double tau = kl_tridiagonal_factors(s[0], s[1], &share), vj = vs[0], wj = tau * ws[0] - share * vj;
     kl_block_sync(); /* ws[0] is read */
     s[0] = 0.0;
     for (int q = me; q < rows; q += KL_BLOCK) {
@@ -159,7 +125,8 @@ static inline __attribute__((always_inline)) void columns(int j, const matrix *a
         if (q > 1) s[0] += x * x;
     }
     add_up(1, s, told + TOLD);
-    const double diagonal = us[0], element = rows > 1 ? reflected(us[1], s[0], &scale) : (scale = 0.0);
+    const double diagonal = us[0],
+                 element = rows > 1 ? kl_tridiagonal_reflected(us[1], s[0], &scale) : (scale = 0.0);
     kl_block_sync(); /* us[0] and us[1] are read */
     for (int q = me; q < rows; q += KL_BLOCK) {
         const double u = q > 1 ? us[q] * scale : q == 1 && scale != 0.0 ? 1.0 : 0.0;
@@ -187,15 +154,16 @@ static inline __attribute__((always_inline)) void columns(int j, const matrix *a
 }
 #else
 /* Never run: every pass of the compiler must see the region use the same variables in the same order. */
-static inline void columns(int j, const matrix *all, const int *owner, double *elements, vectors u)
+static inline void columns(int j, const kl_tridiagonal_matrix *all, const int *owner, double *elements,
+                           kl_tridiagonal_vectors u)
 {
     (void)j, (void)all, (void)owner, (void)elements, (void)u;
 }
 #endif
 #endif
 
-static void step(const kl_offload *self, int j, int largest, int work, const matrix *all, const int *owner,
-                 double *a, const vectors *u)
+static void step(const kl_offload *self, int j, int largest, int work, const kl_tridiagonal_matrix *all,
+                 const int *owner, double *a, const kl_tridiagonal_vectors *u)
 {
     const double *const v = u->v, *const p = u->p;
     double *const next_v = u->next_v, *const next_p = u->next_p, *const d = u->d, *const e = u->e;
@@ -205,7 +173,7 @@ static void step(const kl_offload *self, int j, int largest, int work, const mat
         KL_BARE(work, KL_BLOCK, bytes,
                 is_device_ptr(all, owner, a, v, p, next_v, next_p, d, e) firstprivate(j))
         {
-            columns(j, all, owner, a, (vectors){v, p, next_v, next_p, d, e});
+            columns(j, all, owner, a, (kl_tridiagonal_vectors){v, p, next_v, next_p, d, e});
         }
         return;
     }
@@ -214,20 +182,10 @@ static void step(const kl_offload *self, int j, int largest, int work, const mat
     const int teams = kl_teams_of(self, (work + KL_BLOCK - 1) / KL_BLOCK);
     KL_FLAT(teams, is_device_ptr(all, owner, a, v, p, next_v, next_p, d, e) firstprivate(j, work))
     for (int t = 0; t < work; t++) {
-        const matrix *const m = &all[owner[t]];
-        const vectors here = {v, p, next_v, next_p, d, e};
+        const kl_tridiagonal_matrix *const m = &all[owner[t]];
+        const kl_tridiagonal_vectors here = {v, p, next_v, next_p, d, e};
         row(t - m->first, j, m, a, &here);
     }
-}
-
-typedef struct keyed {
-    int n, nth;
-} keyed;
-
-static int by_rows(const void *pa, const void *pb)
-{
-    const keyed *const a = pa, *const b = pb;
-    return a->n != b->n ? b->n - a->n : a->nth - b->nth;
 }
 
 kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a,
@@ -235,46 +193,28 @@ kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int6
 {
     kl_status st = KL_OK;
     kl_offload *const self = ex->self;
-    keyed *order = NULL;
-    matrix *table = NULL;
-    int *owner = NULL;
+    kl_tridiagonal_matrix *table = NULL;
+    int *order = NULL, *owner = NULL;
     void *place = NULL, *block = NULL;
-    int64_t total = 0, work = 0;
-    double squares = 0;
-    KL_TRY(kl_alloc(&order, nmat, KL_MEM_WORK, err));
+    int64_t total = 0;
+    for (int i = 0; i < nmat; i++) total += n[i];
+    if (total == 0) return KL_OK;
+    KL_TRY(kl_alloc(&order, 2 * (int64_t)nmat, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&table, nmat, KL_MEM_WORK, err));
-    for (int i = 0; i < nmat; i++) {
-        order[i] = (keyed){n[i], i};
-        total += n[i];
-        squares += (double)n[i] * n[i];
-    }
-    if (total == 0) goto out;
-    qsort(order, (size_t)nmat, sizeof *order, by_rows); /* those that are done first come last */
-    if (order[0].n > MOST_ROWS) {
-        st = kl_fail(err, KL_ENOMEM,
-                     "--exec offload: a matrix of %d rows; at most %d are reduced on the device", order[0].n,
-                     MOST_ROWS);
-        goto out;
-    }
-    for (int i = 0; i < nmat; i++) {
-        const int rows = order[i].n, most = (rows + BLOCK_COLUMNS - 1) / BLOCK_COLUMNS;
-        const int share = (int)ceil(2.0 * self->nsm * rows * rows / squares);
-        table[i] = (matrix){.off = off[order[i].nth],
-                            .n = rows,
-                            .first = (int)work,
-                            .blocks = self->bare ? share < most ? share : most : rows};
-        for (int k = 0; k < order[i].nth; k++) table[i].at += n[k];
-        work += table[i].blocks;
-    }
+    const int64_t work =
+        kl_tridiagonal_lay_out(nmat, n, off, self->nsm, self->bare ? BLOCK_COLUMNS : 0, order, table);
+    if (table[0].n > MOST_ROWS)
+        KL_TRY(kl_fail(err, KL_ENOMEM,
+                       "--exec offload: a matrix of %d rows; at most %d are reduced on the device",
+                       table[0].n, MOST_ROWS));
     KL_TRY(kl_alloc(&owner, work, KL_MEM_WORK, err));
-    for (int i = 0; i < nmat; i++)
-        for (int k = 0; k < table[i].blocks; k++) owner[table[i].first + k] = i;
-    const int64_t doubles = 6 * total * (int64_t)sizeof(double), tables = nmat * (int64_t)sizeof *table,
-                  owners = work * (int64_t)sizeof *owner;
+    kl_tridiagonal_owners(nmat, table, owner);
+    const int64_t doubles = KL_TRIDIAGONAL_VECTORS * total * (int64_t)sizeof(double),
+                  tables = nmat * (int64_t)sizeof *table, owners = work * (int64_t)sizeof *owner;
     KL_TRY(kl_pool_alloc(&self->pool, doubles + tables + owners, &block, err));
     place = block;
     double *const vector = place;
-    matrix *const there = (matrix *)((char *)place + doubles);
+    kl_tridiagonal_matrix *const there = (kl_tridiagonal_matrix *)((char *)place + doubles);
     int *const owner_there = (int *)((char *)place + doubles + tables);
     if (kl_offload_put(self, there, table, tables) != 0 ||
         kl_offload_put(self, owner_there, owner, owners) != 0) {
@@ -283,17 +223,10 @@ kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int6
         goto out;
     }
     int active = nmat;
-    for (int j = 0; j < order[0].n; j++) {
-        while (active > 0 && table[active - 1].n <= j) active--;
-        const int odd = j & 1;
-        const vectors u = {.v = vector + (odd ? 0 : total),
-                           .p = vector + (odd ? 2 * total : 3 * total),
-                           .next_v = vector + (odd ? total : 0),
-                           .next_p = vector + (odd ? 3 * total : 2 * total),
-                           .d = vector + 4 * total,
-                           .e = vector + 5 * total};
-        step(self, j, order[0].n, table[active - 1].first + table[active - 1].blocks, there, owner_there,
-             kl_device(a), &u);
+    for (int j = 0; j < table[0].n; j++) {
+        const int blocks = kl_tridiagonal_blocks(table, j, &active);
+        const kl_tridiagonal_vectors u = kl_tridiagonal_turn(vector, total, j);
+        step(self, j, table[0].n, blocks, there, owner_there, kl_device(a), &u);
     }
     if (kl_offload_get(self, d, vector + 4 * total, total * (int64_t)sizeof(double)) != 0 ||
         kl_offload_get(self, e, vector + 5 * total, total * (int64_t)sizeof(double)) != 0) {
@@ -301,13 +234,10 @@ kl_status kl_offload_tridiagonal(kl_exec *ex, int nmat, const int *n, const int6
                      (long long)(2 * total * (int64_t)sizeof(double)));
         goto out;
     }
-    for (int64_t i = 0, at = 0; i < nmat; at += n[i++])
-        for (int k = 0; k < n[i]; k++)
-            if (!isfinite(d[at + k]) || !isfinite(e[at + k])) {
-                st = kl_fail(err, KL_EINPUT,
-                             "eigenvectors: a matrix of %d rows has elements that are not finite", n[i]);
-                goto out;
-            }
+    const int broken = kl_tridiagonal_broken(nmat, n, d, e);
+    if (broken >= 0)
+        st = kl_fail(err, KL_EINPUT, "eigenvectors: a matrix of %d rows has elements that are not finite",
+                     n[broken]);
 out:
     kl_pool_release(&self->pool, block);
     kl_free(&order);

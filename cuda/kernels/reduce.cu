@@ -7,9 +7,9 @@
 enum {
     THREADS = 256,
     WARPS = THREADS / 32,
-    COLUMNS = 4, /* a warp has at a time */
+    COLUMNS = KL_TRIDIAGONAL_COLUMNS,
     TOLD = 2 * WARPS,
-    STRIPS = 4 /* of 32 rows in flight */
+    STRIPS = KL_TRIDIAGONAL_STRIPS
 };
 static_assert(KL_REDUCE_COLUMNS == WARPS * COLUMNS, "columns of a block");
 
@@ -28,19 +28,6 @@ static __device__ __forceinline__ void add_up(double *s, double *told)
         s[k] = told[k * WARPS];
         for (int i = 1; i < WARPS; i++) s[k] += told[k * WARPS + i];
     }
-}
-
-/* Of a column with the element x below the diagonal and the squares of all under it: the tridiagonal matrix'
-   element, and the factor of the new v, 0 where there is nothing to be done. */
-static __device__ __forceinline__ double reflected(double x, double squares, double *scale)
-{
-    if (!(squares > 0.0) && squares == squares) {
-        *scale = 0.0;
-        return x;
-    }
-    const double alpha = -copysign(sqrt(x * x + squares), x);
-    *scale = 1.0 / (x - alpha);
-    return alpha;
 }
 
 /* Rows q, q + 32, ... of a warp's columns: all is read before anything is written. */
@@ -67,12 +54,13 @@ static __device__ __forceinline__ void update(int q, double *const *own, const d
 }
 
 /* Step j: a block's columns of a matrix. */
-static __global__ void __launch_bounds__(THREADS) step(int j, const kl_reduce_matrix *all, const int *owner,
-                                                       double *elements, kl_reduce_vectors u)
+static __global__ void __launch_bounds__(THREADS) step(int j, const kl_tridiagonal_matrix *all,
+                                                       const int *owner,
+                                                       double *elements, kl_tridiagonal_vectors u)
 {
     extern __shared__ double told[];
     const int me = (int)threadIdx.x, lane = me % 32;
-    const kl_reduce_matrix m = all[owner[blockIdx.x]];
+    const kl_tridiagonal_matrix m = all[owner[blockIdx.x]];
     const int part = (int)blockIdx.x - m.first, n = m.n, rows = n - j;
     if (part > 0 && part * KL_REDUCE_COLUMNS + 1 >= rows) return;
     /* from row j on */
@@ -80,15 +68,14 @@ static __global__ void __launch_bounds__(THREADS) step(int j, const kl_reduce_ma
     double *const column = elements + m.off + j + (int64_t)j * n; /* j, from row j on */
     const double *const v = u.v + m.at + j, *const p = u.p + m.at + j;
     double *const next_v = u.next_v + m.at + j, *const next_p = u.next_p + m.at + j;
-    double s[2] = {0.0, 0.0}, scale = 0.0;
+    double s[2] = {0.0, 0.0}, scale = 0.0, share;
     for (int q = me; q < rows; q += THREADS) {
         const double x = j > 0 ? v[q] : 0.0, y = j > 0 ? p[q] : 0.0;
         vs[q] = x, ws[q] = y;
         s[0] += y * x, s[1] += x * x;
     }
     add_up<2>(s, told);
-    const double tau = s[1] > 0.0 ? 2.0 / s[1] : 0.0, share = 0.5 * tau * tau * s[0], vj = vs[0],
-                 wj = tau * ws[0] - share * vj;
+    const double tau = kl_tridiagonal_factors(s[0], s[1], &share), vj = vs[0], wj = tau * ws[0] - share * vj;
     __syncthreads(); /* ws[0] is read */
     s[0] = 0.0;
     for (int q = me; q < rows; q += THREADS) {
@@ -97,7 +84,7 @@ static __global__ void __launch_bounds__(THREADS) step(int j, const kl_reduce_ma
         if (q > 1) s[0] += x * x;
     }
     add_up<1>(s, told + TOLD);
-    const double diagonal = us[0], element = rows > 1 ? reflected(us[1], s[0], &scale) : 0.0;
+    const double diagonal = us[0], element = rows > 1 ? kl_tridiagonal_reflected(us[1], s[0], &scale) : 0.0;
     __syncthreads(); /* us[0] and us[1] are read */
     for (int q = me; q < rows; q += THREADS) {
         const double x = q > 1 ? us[q] * scale : q == 1 && scale != 0.0 ? 1.0 : 0.0;
@@ -137,8 +124,8 @@ extern "C" int kl_cuda_reduce_fits(const kl_cuda *self, int largest)
 }
 
 extern "C" void kl_cuda_reduce_step(const kl_cuda *self, int j, int blocks, int largest,
-                                    const kl_reduce_matrix *all, const int *owner, double *a,
-                                    const kl_reduce_vectors *u)
+                                    const kl_tridiagonal_matrix *all, const int *owner, double *a,
+                                    const kl_tridiagonal_vectors *u)
 {
     step<<<(unsigned)blocks, THREADS, bytes_for(largest), self->stream>>>(j, all, owner, a, *u);
 }

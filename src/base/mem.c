@@ -372,8 +372,7 @@ void *kl_mem_take_pages(int64_t bytes, int nthread)
 {
     void *pages = NULL;
     /* a page that is touched and not there ends the program */
-    if ((double)bytes > available_bytes() ||
-        posix_memalign(&pages, HUGE_PAGE, (size_t)bytes) != 0)
+    if ((double)bytes > available_bytes() || posix_memalign(&pages, HUGE_PAGE, (size_t)bytes) != 0)
         return NULL;
     ask_huge(pages, bytes);
     touched t = {pages, bytes};
