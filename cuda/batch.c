@@ -4,8 +4,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c or device/storage.c made; for concat of
-   the list `joined`, whose stacked operands lie in `stack`. */
+/* What stands in a batch: `inner` is a kl_devbatch, or what streams.c or device/storage.c made; where lists
+   are joined first of the list `joined`, whose stacked operands lie in `stack`. */
 typedef struct prepared {
     kl_projection way;
     void *inner;
@@ -18,6 +18,7 @@ static const char *const kernel[KL_NPROJECTION] = {"",
                                                    "CUDA tensor cores",
                                                    "cuBLAS, 4 streams",
                                                    "cuBLAS, joined products",
+                                                   "cuBLAS, joined products in batches",
                                                    "cuBLAS, one stream",
                                                    "cuBLAS, grouped or strided batches",
                                                    "operators from the host, CUDA tensor cores"};
@@ -25,6 +26,11 @@ static const char *const kernel[KL_NPROJECTION] = {"",
 static int by_streams(kl_projection way)
 {
     return way == KL_PROJECTION_4STREAMS || way == KL_PROJECTION_NOSTREAMS || way == KL_PROJECTION_CONCAT;
+}
+static int joins(kl_projection way) { return way == KL_PROJECTION_CONCAT || way == KL_PROJECTION_BATCHED; }
+static int by_library(kl_projection way)
+{
+    return way == KL_PROJECTION_LIBRARY || way == KL_PROJECTION_BATCHED;
 }
 static int lanes_of(kl_projection way) { return way == KL_PROJECTION_NOSTREAMS ? 1 : KL_NLANE; }
 
@@ -70,7 +76,7 @@ static kl_projection smaller(kl_projection way)
 static kl_batch inside(const kl_batch *b)
 {
     const prepared *const p = b->prepared;
-    kl_batch view = p && p->way == KL_PROJECTION_CONCAT ? p->joined : *b;
+    kl_batch view = p && joins(p->way) ? p->joined : *b;
     view.prepared = p ? p->inner : NULL;
     return view;
 }
@@ -85,7 +91,7 @@ static void take_apart(kl_cuda *self, prepared *p)
 static void options_of(const kl_exec *ex, kl_projection way, kl_tile_plan_opts o[2])
 {
     const kl_cuda *const self = ex->self;
-    if (way == KL_PROJECTION_LIBRARY)
+    if (by_library(way))
         o[0] = (kl_tile_plan_opts){.unit_m = 1,
                                    .unit_n = 1,
                                    .most_m = 65535,
@@ -110,8 +116,8 @@ static kl_status join(kl_exec *ex, const kl_batch *b, prepared *p, kl_err *err)
     p->stack = host->pool_take(&self->pool, p->stack_bytes);
     if (!p->stack) {
         st = host->fail(err, KL_ENOMEM,
-                        "the device has no %lld bytes for the stacked operands of --projection concat; "
-                        "allowed: grouped 4streams nostreams",
+                        "the device has no %lld bytes for the stacked operands of --projection concat or "
+                        "batched; allowed: grouped 4streams nostreams",
                         (long long)p->stack_bytes);
         goto out;
     }
@@ -136,8 +142,8 @@ static kl_status prepare(kl_exec *ex, kl_batch *b, kl_projection way, kl_err *er
     kl_tile_plan_opts o[2];
     KL_TRY(self->host->alloc_bytes((void **)&p, 1, sizeof *p, KL_MEM_RECORD, err));
     p->way = way;
-    if (way == KL_PROJECTION_CONCAT) KL_TRY(join(ex, b, p, err));
-    kl_batch view = way == KL_PROJECTION_CONCAT ? p->joined : *b;
+    if (joins(way)) KL_TRY(join(ex, b, p, err));
+    kl_batch view = joins(way) ? p->joined : *b;
     if (by_streams(way)) {
         KL_TRY(kl_cuda_streams_prepare(self, &view, lanes_of(way), err));
     } else if (way == KL_PROJECTION_NOSTORAGE) {
@@ -195,7 +201,7 @@ kl_status kl_cuda_batch_apply(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr
         KL_TRY(self->host->devbatch_check(&view, err));
         const kl_devbatch *const p = way->inner;
         if (way->way == KL_PROJECTION_GROUPED) kl_cuda_launch_list(self, p, kl_device(x), kl_device(y));
-        for (int64_t i = 0; i < p->plan.nlaunch && way->way == KL_PROJECTION_LIBRARY; i++) {
+        for (int64_t i = 0; i < p->plan.nlaunch && by_library(way->way); i++) {
             const kl_launch *const l = &p->plan.launch[i];
             if (!l->products)
                 kl_cuda_sums(self, p->cell + l->first, (int)l->n, p->term, kl_device(x), kl_device(y));
@@ -217,10 +223,31 @@ void kl_cuda_batch_explain(kl_exec *ex, const kl_batch *b, kl_batch_plan *out)
     const kl_batch view = inside(b);
     *out = (kl_batch_plan){.kernel = kernel[way], .share = 1};
     if (way == KL_PROJECTION_NOSTORAGE) self->host->storage_explain(&view, out);
-    else if (by_streams(way)) {
-        kl_cuda_streams_explain(&view, out);
-        if (p) out->work_bytes += p->stack_bytes;
-    } else self->host->devbatch_explain(&view, kernel[way], out);
+    else if (by_streams(way)) kl_cuda_streams_explain(&view, out);
+    else self->host->devbatch_explain(&view, kernel[way], out);
+    if (p) out->work_bytes += p->stack_bytes;
+}
+
+static kl_status dry_joined(kl_exec *ex, const kl_batch *b, kl_projection way, kl_batch_plan *out,
+                            kl_err *err)
+{
+    const kl_cuda_host *const host = ((const kl_cuda *)ex->self)->host;
+    kl_status st = KL_OK;
+    kl_batch joined = {0}, pack = {0};
+    kl_tile_plan_opts o[2];
+    KL_TRY(host->concat(b, &joined, &pack, err));
+    if (by_streams(way)) {
+        out->nlaunch = (int)joined.nrec, out->npiece = joined.nrec;
+        out->work_bytes = joined.nwork * lanes_of(way) * (int64_t)sizeof(double);
+    } else {
+        options_of(ex, way, o);
+        KL_TRY(host->devbatch_dry(&joined, o, kl_cuda_room(ex), kernel[way], out, err));
+    }
+    out->work_bytes += pack.ny * (int64_t)sizeof(double);
+out:
+    host->batch_clear(&joined);
+    host->batch_clear(&pack);
+    return st;
 }
 
 kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, kl_err *err)
@@ -238,22 +265,9 @@ kl_status kl_cuda_batch_dry(kl_exec *ex, const kl_batch *b, kl_batch_plan *out, 
         const kl_storage_way far = storage_way(ex, o);
         return self->host->storage_dry(ex, b, &far, out, err);
     }
+    if (joins(way)) return dry_joined(ex, b, way, out, err);
     if (by_streams(way)) {
-        kl_batch joined = {0}, pack = {0};
-        if (way == KL_PROJECTION_CONCAT) {
-            const kl_status st = self->host->concat(b, &joined, &pack, err);
-            if (st != KL_OK) {
-                self->host->batch_clear(&joined);
-                self->host->batch_clear(&pack);
-                return st;
-            }
-            out->nlaunch = (int)joined.nrec, out->npiece = joined.nrec;
-        }
-        out->work_bytes =
-            ((way == KL_PROJECTION_CONCAT ? joined.nwork : b->nwork) * lanes_of(way) + pack.ny) *
-            (int64_t)sizeof(double);
-        self->host->batch_clear(&joined);
-        self->host->batch_clear(&pack);
+        out->work_bytes = b->nwork * lanes_of(way) * (int64_t)sizeof(double);
         return KL_OK;
     }
     options_of(ex, way, o);

@@ -310,8 +310,8 @@ static kl_status take_options(bench *b, const kl_options *o, kl_err *err)
         while (p < KL_NPROJECTION && strcmp(kl_projection_name[p], asked->projection.text[i]) != 0) p++;
         if (p == KL_NPROJECTION || b->nway == KL_NPROJECTION)
             return kl_fail(err, KL_EINPUT,
-                           "--projection: '%.40s' was given; allowed: grouped 4streams concat nostreams "
-                           "library nostorage",
+                           "--projection: '%.40s' was given; allowed: grouped 4streams concat batched "
+                           "nostreams library nostorage",
                            asked->projection.text[i]);
         b->way[b->nway++] = p;
     }

@@ -17,7 +17,7 @@ typedef struct kl_bench_device {
     /* plain: NULL for CUDA; cuda: in addition to offload, where the module is here and the device is the
        same */
     kl_exec *ex, *plain, *host, *cuda;
-    kl_bench_way way[5]; /* the first gives the answer */
+    kl_bench_way way[6]; /* the first gives the answer */
     int nway, quick, own, shapes;
     const char *only;
     int any; /* of the lines was wanted */

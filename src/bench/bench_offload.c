@@ -449,8 +449,8 @@ kl_status kl_bench_offload(const kl_options *o, kl_err *err)
     if (cuda) {
         KL_TRY(kl_exec_open_cuda(KL_ANY_DEVICE, &b.ex, err));
         static const kl_projection ways[] = {KL_PROJECTION_NOSTREAMS, KL_PROJECTION_4STREAMS,
-                                             KL_PROJECTION_CONCAT, KL_PROJECTION_LIBRARY,
-                                             KL_PROJECTION_GROUPED};
+                                             KL_PROJECTION_CONCAT,    KL_PROJECTION_BATCHED,
+                                             KL_PROJECTION_LIBRARY,   KL_PROJECTION_GROUPED};
         for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
             b.way[b.nway++] = (kl_bench_way){b.ex, ways[i], 0};
     } else {

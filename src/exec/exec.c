@@ -7,8 +7,8 @@
 #include "sparse/spmat.h"
 #include <math.h>
 
-const char *const kl_projection_name[KL_NPROJECTION] = {"auto",      "grouped", "4streams", "concat",
-                                                        "nostreams", "library", "nostorage"};
+const char *const kl_projection_name[KL_NPROJECTION] = {"auto",    "grouped",   "4streams", "concat",
+                                                        "batched", "nostreams", "library",  "nostorage"};
 /* ORDER KL_OP */
 const char *const kl_op_name[KL_NOP] = {"copy",       "y = a x + b y", "precondition",     "V^T x",
                                         "V y",        "fused step",    "list of products", "Kronecker sum",

@@ -72,6 +72,7 @@ typedef enum kl_projection {
     KL_PROJECTION_4STREAMS,
     /* as 4streams, after all that is added to an output has become one product (elwasif; concat.h) */
     KL_PROJECTION_CONCAT,
+    KL_PROJECTION_BATCHED, /* joined likewise, and all products of a level in one call of the library */
     KL_PROJECTION_NOSTREAMS, /* library calls one after the other, one WORK */
     /* the library's grouped and strided-batched calls, round by round: for comparison */
     KL_PROJECTION_LIBRARY,

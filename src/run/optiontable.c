@@ -325,15 +325,16 @@ const kl_option_row kl_option_table[] = {
     NUMBER("memory", 0, "GB", MACHINE | RARE, STORES | B(EXPLAIN_CI), memory, REAL, 1e-6, 1e9,
            "largest matrix to store (half of the machine's memory)"),
     CHOICE("projection", "HOW", MACHINE | RARE, TENSORS | B(GROWTH) | B(MEASURE), projection,
-           "auto|grouped|4streams|concat|nostreams|library|nostorage",
+           "auto|grouped|4streams|concat|batched|nostreams|library|nostorage",
            "cuda: how lists of products are run: our kernel, one launch a level (grouped), or cuBLAS, as in "
-           "nemes2014 (4streams, nostreams), after products of one output were joined (concat), or by its "
-           "grouped calls (library); with operators left on the host and streamed in (nostorage); auto takes "
-           "what the tune table has seen to be fastest, our kernel where there is none, and streams what "
-           "does not fit; host and offload, asked for by name, have concat too"),
+           "nemes2014 (4streams, nostreams), after products of one output were joined (concat; batched: all "
+           "of a level in one call), or by its grouped calls (library); with operators left on the host and "
+           "streamed in (nostorage); auto takes what the tune table has seen to be fastest, our kernel where "
+           "there is none, and streams what does not fit; host and offload, asked for by name, have concat "
+           "too"),
     LIST("projection", 0, "HOW", MACHINE, B(BENCH_REPLAY), bench.projection,
-         "one of CUDA's ways alone, repeatable (all): grouped, 4streams, concat, nostreams, library, "
-         "nostorage"),
+         "one of CUDA's ways alone, repeatable (all): grouped, 4streams, concat, batched, "
+         "nostreams, library, nostorage"),
     TEXT("hybrid", 0, "STEPS", MACHINE | RARE, TENSORS | B(GROWTH), hybrid, FILLED,
          "with a device, let the host do its share of H x: auto, or SIZE:RATIO,...: the device is so many "
          "times faster on matrices from SIZE on"),

@@ -6,6 +6,7 @@
 #include "lists.h"
 #include "device/tileplan.h"
 #include "device/tileshape.h"
+#include "record/concat.h"
 #include <stdlib.h>
 
 typedef struct memory {
@@ -477,9 +478,126 @@ static void test_threads(void **state)
     }
 }
 
+/* Products as a library has them: whole outputs, those of one output one after the other. */
+static void run_whole(const kl_tile_plan *p, const kl_launch *l, const memory *m)
+{
+    for (int64_t t = 0; t < l->n; t++)
+        for (const kl_piece *q = &p->piece[l->first + t];; q = &p->piece[l->first + q->next]) {
+            const double *const a = (const double *)(uintptr_t)kl_where(q->a, q->flags, KL_P_A, m->x, m->y),
+                                *const b =
+                                    (const double *)(uintptr_t)kl_where(q->b, q->flags, KL_P_B, m->x, m->y);
+            double *const c = (double *)(uintptr_t)kl_where(q->c, q->flags, KL_P_C, m->x, m->y);
+            for (int j = 0; j < kl_cols_of(q->mn); j++)
+                for (int i = 0; i < kl_rows_of(q->mn); i++) {
+                    double sum = 0;
+                    for (int k = 0; k < q->k; k++)
+                        sum += a[q->flags & KL_P_TA ? k + (int64_t)i * q->lda : i + (int64_t)k * q->lda] *
+                               b[q->flags & KL_P_TB ? j + (int64_t)k * q->ldb : k + (int64_t)j * q->ldb];
+                    double *const to = c + i + (int64_t)j * q->ldc;
+                    *to = q->factor * sum + (q->flags & KL_P_BETA ? *to : 0.0);
+                }
+            if (q->next <= 0) break;
+        }
+}
+
+/* Y += (A X) B^T or B (A X), some of them for one output, as superblocks have them. */
+static void list_pairs(kl_batch *b, int ngroup, int most, uint64_t *seed)
+{
+    kl_err err = {""};
+    b->zero = 1;
+    for (int g = 0; g < ngroup; g++) {
+        const int m = 1 + lists_below(seed, most), n = 1 + lists_below(seed, most);
+        expect_ok(kl_batch_open_group(b, b->ny, (int64_t)m * n, &err), err);
+        expect_ok(kl_batch_reserve(b, 16, &err), err);
+        for (int q = lists_below(seed, 8); q > 0; q--) {
+            const int k = 1 + lists_below(seed, most), j = 1 + lists_below(seed, most),
+                      left = lists_below(seed, 3) == 0, ta = lists_below(seed, 2), tb = lists_below(seed, 2);
+            kl_rec w = {.kind = KL_REC_GEMM,
+                        .ta = (uint8_t)ta,
+                        .at_a = KL_AT_LEFT,
+                        .at_b = KL_AT_X,
+                        .at_c = KL_AT_WORK,
+                        .m = left ? k : m,
+                        .n = left ? n : k,
+                        .k = j,
+                        .ldb = j,
+                        .alpha = kl_test_uniform(seed)};
+            kl_rec u = {.kind = KL_REC_GEMM,
+                        .beta = 1,
+                        .at_a = left ? KL_AT_RIGHT : KL_AT_WORK,
+                        .at_b = left ? KL_AT_WORK : KL_AT_RIGHT,
+                        .at_c = KL_AT_Y,
+                        .c = b->ny,
+                        .m = m,
+                        .n = n,
+                        .k = k,
+                        .ldc = m,
+                        .alpha = kl_test_uniform(seed)};
+            w.ldc = w.m, w.lda = ta ? j : w.m;
+            if (left) u.ta = (uint8_t)tb, u.lda = tb ? k : m, u.ldb = k;
+            else u.tb = (uint8_t)tb, u.lda = m, u.ldb = tb ? n : k;
+            *kl_batch_push(b) = w;
+            *kl_batch_push(b) = u;
+        }
+        kl_batch_close_group(b, (int64_t)most * most);
+        b->ny += (int64_t)m * n;
+    }
+    b->nx = (int64_t)most * most;
+    expect_ok(kl_batch_close(b, &err), err);
+}
+
+/* Lists whose products were joined, planned as one call of a library for a level: what they do alone. */
+static void test_joined(void **state)
+{
+    static const kl_tile_plan_opts library = {
+        .unit_m = 1, .unit_n = 1, .most_m = 65535, .most_n = 65535, .depth = 16, .nblock = 132, .apart = 1};
+    int64_t fewer = 0;
+    (void)state;
+    for (int round = 0; round < 60; round++) {
+        uint64_t seed = (uint64_t)round;
+        kl_err err = {""};
+        kl_batch b, joined, pack;
+        kl_tile_plan p;
+        const int most = 1 + round % 50;
+        const int64_t room = (int64_t)(most + 3) * (most + 3) + 7;
+        kl_test_case("round %d most=%d", round, most);
+        kl_batch_init(&b);
+        if (round % 3 == 0) lists_random(&b, room, 1 + lists_below(&seed, 12), most, round % 2, 1, &seed);
+        else list_pairs(&b, 1 + lists_below(&seed, 12), most, &seed);
+        memory m = memory_of(room, &b, &seed);
+        expect_ok(kl_concat(&b, &joined, &pack, &err), err);
+        fewer += b.nrec - joined.nrec;
+        double *const stack = kl_test_guarded(pack.ny), *const want = kl_test_guarded(b.ny),
+                      *const got = kl_test_guarded(b.ny), *const own = kl_test_guarded(b.nwork);
+        m.y = stack;
+        run_records(&pack, &m, NULL);
+        joined.base[KL_AT_STACK].addr = (uintptr_t)stack;
+        expect_ok(kl_tile_plan_open(&joined, &library, 1 << 20, NULL, &p, &err), err);
+        double *const work = kl_test_guarded(p.nwork);
+        expect_ok(kl_tile_plan_write(&joined, (uint64_t)(uintptr_t)work, &p, &err), err);
+        m.y = want;
+        run_records(&b, &m, own);
+        m.y = got;
+        for (int64_t i = 0; i < p.nlaunch; i++) {
+            if (p.launch[i].products) run_whole(&p, &p.launch[i], &m);
+            else run_cells(&p, &p.launch[i], &m);
+        }
+        for (int64_t i = 0; i < b.ny; i++)
+            if (!isnan(want[i]) || !isnan(got[i]))
+                expect_near(got[i], want[i], 1e-12 * most * (1 + fabs(want[i])));
+        kl_test_guards_hold(got, b.ny), kl_test_guards_hold(work, p.nwork);
+        kl_tile_plan_clear(&p);
+        kl_batch_clear(&b), kl_batch_clear(&joined), kl_batch_clear(&pack);
+        memory_free(&m), kl_test_free(work), kl_test_free(stack);
+        kl_test_free(want), kl_test_free(got), kl_test_free(own);
+    }
+    expect_true(fewer > 300); /* were joined */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_lists), cmocka_unit_test(test_levels),
-                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_tall)};
+                                       cmocka_unit_test(test_threads), cmocka_unit_test(test_tall),
+                                       cmocka_unit_test(test_joined)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
