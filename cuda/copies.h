@@ -5,8 +5,8 @@
 #include "device.h"
 
 enum {
-    KL_RING = 24,
-    KL_RING_BYTES = 2 << 20, /* of each piece */
+    KL_RING = 64, /* a list takes one at least: the host may be as far ahead of the device */
+    KL_RING_BYTES = 1 << 20, /* of each piece */
 };
 
 /* What the pool of device memory works with: the executor, blocks, and pinned memory that copies go through,

@@ -41,16 +41,28 @@ typedef struct job {
     atomic_int next;
 } job;
 
-static int find_solver(solver *s)
+/* What a look at the library found, once: looking takes longer than a small matrix. */
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+static solver known;
+static int is_there;
+
+static void look(void)
 {
     void *const lib = dlopen("libcusolver.so.12", RTLD_NOW | RTLD_LOCAL); /* stays */
-    if (!lib) return 0;
-    *(void **)&s->create = dlsym(lib, "cusolverDnCreate");
-    *(void **)&s->destroy = dlsym(lib, "cusolverDnDestroy");
-    *(void **)&s->set_stream = dlsym(lib, "cusolverDnSetStream");
-    *(void **)&s->size = dlsym(lib, "cusolverDnDsyevd_bufferSize");
-    *(void **)&s->syevd = dlsym(lib, "cusolverDnDsyevd");
-    return s->create && s->destroy && s->set_stream && s->size && s->syevd;
+    if (!lib) return;
+    *(void **)&known.create = dlsym(lib, "cusolverDnCreate");
+    *(void **)&known.destroy = dlsym(lib, "cusolverDnDestroy");
+    *(void **)&known.set_stream = dlsym(lib, "cusolverDnSetStream");
+    *(void **)&known.size = dlsym(lib, "cusolverDnDsyevd_bufferSize");
+    *(void **)&known.syevd = dlsym(lib, "cusolverDnDsyevd");
+    is_there = known.create && known.destroy && known.set_stream && known.size && known.syevd;
+}
+
+static int find_solver(solver *s)
+{
+    pthread_once(&looked, look);
+    *s = known;
+    return is_there;
 }
 
 static void *work(void *arg)

@@ -42,17 +42,29 @@ static void *open_blas(int how)
     return blas;
 }
 
-static int find_library(library *l)
+/* What a look at the libraries found, once: looking takes longer than small factors. */
+static pthread_once_t looked = PTHREAD_ONCE_INIT;
+static library known;
+static int is_there;
+
+static void look(void)
 {
     void *const solver = dlopen("libcusolver.so.12", RTLD_NOW | RTLD_LOCAL); /* they stay */
     void *const blas = open_blas(RTLD_NOW | RTLD_LOCAL);
-    if (!solver || !blas) return 0;
-    *(void **)&l->size = dlsym(solver, "cusolverDnDpotrf_bufferSize");
-    *(void **)&l->potrf = dlsym(solver, "cusolverDnDpotrf");
-    *(void **)&l->create = dlsym(blas, "cublasCreate_v2");
-    *(void **)&l->set_stream = dlsym(blas, "cublasSetStream_v2");
-    *(void **)&l->trsm = dlsym(blas, "cublasDtrsm_v2");
-    return l->size && l->potrf && l->create && l->set_stream && l->trsm;
+    if (!solver || !blas) return;
+    *(void **)&known.size = dlsym(solver, "cusolverDnDpotrf_bufferSize");
+    *(void **)&known.potrf = dlsym(solver, "cusolverDnDpotrf");
+    *(void **)&known.create = dlsym(blas, "cublasCreate_v2");
+    *(void **)&known.set_stream = dlsym(blas, "cublasSetStream_v2");
+    *(void **)&known.trsm = dlsym(blas, "cublasDtrsm_v2");
+    is_there = known.size && known.potrf && known.create && known.set_stream && known.trsm;
+}
+
+static int find_library(library *l)
+{
+    pthread_once(&looked, look);
+    *l = known;
+    return is_there;
 }
 
 static int open_worker(kl_cuda *self, const library *api, int i)

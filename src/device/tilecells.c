@@ -317,6 +317,11 @@ static kl_status write_grid(const writing *w, const grid *g, kl_err *err)
 {
     kl_status st = KL_OK;
     const int *const row = g->row, *const col = g->col;
+    if (g->nrow == 2 && g->ncol == 2 && g->nall > 0) { /* all records have this rectangle */
+        const cell c = {row[0], col[0], row[1] - row[0], col[1] - col[0], g->all, g->nall};
+        KL_TRY(write_cell(w, c, err));
+        goto out;
+    }
     for (int j = 0; j + 1 < g->ncol; j++) {
         int64_t nstrip = 0, from = 0;
         int rising =
