@@ -65,6 +65,7 @@ typedef struct kl_cuda_loads {
 } kl_cuda_loads;
 
 typedef struct kl_cuda_link kl_cuda_link; /* link.c */
+typedef struct kl_cuda_crew kl_cuda_crew; /* crew.c */
 
 typedef struct kl_cuda {
     const kl_cuda_host *host;
@@ -86,6 +87,7 @@ typedef struct kl_cuda {
     int *turns; /* [KL_TURNS] likewise: tiles in parts */
     kl_cublas *blas; /* NULL until it is wanted */
     kl_cuda_solver solver[KL_NSOLVER];
+    kl_cuda_crew *crew; /* NULL until one is wanted */
     /* [KL_STAGING] bytes of pinned memory, and on the device: what a kernel reads more of than fits its
        arguments */
     void *staging, *table;

@@ -1,7 +1,7 @@
 /* Eigenvectors of symmetric matrices by cuSOLVER, several at a time: a matrix of a thousand rows leaves most
    of the device idle. The library is looked up at run time; without it truncation stays on the host.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "crew.h"
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -26,8 +26,7 @@ typedef struct worker {
     void *handle;
     cudaStream_t stream;
     double *work;
-    pthread_t thread;
-    int started, failed; /* what cuSOLVER or CUDA said */
+    int failed; /* what cuSOLVER or CUDA said */
 } worker;
 
 typedef struct job {
@@ -107,6 +106,7 @@ void kl_cuda_eigen_close(kl_cuda *self)
 static kl_status run(kl_cuda *self, job *j, int nworker, kl_err *err)
 {
     worker w[KL_NSOLVER] = {{0}};
+    void *arg[KL_NSOLVER];
     int failed = 0;
     for (int i = 0; i < nworker; i++) {
         w[i] = (worker){.job = j,
@@ -114,13 +114,11 @@ static kl_status run(kl_cuda *self, job *j, int nworker, kl_err *err)
                         .stream = self->solver[i].stream,
                         .work = self->solver[i].work};
         cudaStreamWaitEvent(w[i].stream, self->done, 0);
-        w[i].started = i > 0 && pthread_create(&w[i].thread, NULL, work, &w[i]) == 0;
+        arg[i] = &w[i];
     }
-    work(&w[0]); /* this thread, and whoever else could be started */
-    for (int i = 0; i < nworker; i++) {
-        if (w[i].started) pthread_join(w[i].thread, NULL);
+    kl_cuda_crew_run(self, nworker, work, arg);
+    for (int i = 0; i < nworker; i++)
         if (w[i].failed) failed = w[i].failed;
-    }
     if (!failed) return KL_OK;
     const kl_status st = kl_cuda_check(self, "eigenvectors", err);
     return st != KL_OK ? st

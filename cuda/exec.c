@@ -1,6 +1,7 @@
 /* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same
    program uses as well.
    SPDX-License-Identifier: Apache-2.0 */
+#include "crew.h"
 #include "copies.h"
 #include "device/reduce_device.h"
 #include <stdio.h>
@@ -22,6 +23,7 @@ static void cuda_close(kl_exec *ex)
 #endif
     kl_cuda_peers_close(self);
     kl_cuda_blas_close(self);
+    kl_cuda_crew_close(self);
     kl_cuda_roots_close(self);
     kl_cuda_eigen_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));

@@ -1,7 +1,7 @@
 /* Inverse Cholesky factors by cuSOLVER and cuBLAS, several at a time. Both are looked up at run time; without
    them the host's threads do it.
    SPDX-License-Identifier: Apache-2.0 */
-#include "device.h"
+#include "crew.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,8 +19,7 @@ typedef struct library {
 typedef struct worker {
     struct job *job;
     kl_cuda_solver *solver;
-    pthread_t thread;
-    int started, failed; /* what a library or CUDA said */
+    int failed; /* what a library or CUDA said */
 } worker;
 
 typedef struct job {
@@ -115,17 +114,16 @@ static void *work(void *arg)
 static kl_status run(kl_cuda *self, job *j, int nworker, kl_err *err)
 {
     worker w[KL_NSOLVER] = {{0}};
+    void *arg[KL_NSOLVER];
     int failed = 0;
     for (int i = 0; i < nworker; i++) {
         w[i] = (worker){.job = j, .solver = &self->solver[i]};
         cudaStreamWaitEvent(w[i].solver->stream, self->done, 0);
-        w[i].started = i > 0 && pthread_create(&w[i].thread, NULL, work, &w[i]) == 0;
+        arg[i] = &w[i];
     }
-    work(&w[0]); /* this thread, and whoever else could be started */
-    for (int i = 0; i < nworker; i++) {
-        if (w[i].started) pthread_join(w[i].thread, NULL);
+    kl_cuda_crew_run(self, nworker, work, arg);
+    for (int i = 0; i < nworker; i++)
         if (w[i].failed) failed = w[i].failed;
-    }
     if (!failed) return KL_OK;
     const kl_status st = kl_cuda_check(self, "Cholesky factors", err);
     return st != KL_OK ? st
