@@ -45,3 +45,18 @@ int kl_forecast_make(const kl_dmrg_row *row, int nrow, double wanted, kl_forecas
     for (int k = 1; k <= out->sweeps; k++) out->seconds += row[c].seconds * pow(slower, k);
     return 1;
 }
+
+static double slope(const kl_dmrg_row *a, const kl_dmrg_row *b)
+{
+    return (a->energy[0] - b->energy[0]) / (a->discarded - b->discarded);
+}
+
+int kl_forecast_lone(const kl_dmrg_row *row, int nrow)
+{
+    const double steady = 2; /* slopes that differ by no more are one */
+    const kl_dmrg_row *const b = &row[nrow - 1], *const a = b - 1, *const z = a - 1;
+    if (nrow < 2 || a->m >= b->m || b->sites == 1) return 0;
+    if (nrow < 3 || z->noise > 0 || z->m >= a->m) return 1;
+    const double x = slope(z, a), y = slope(a, b);
+    return !(x > 0 && y > 0 && fmax(x, y) <= steady * fmin(x, y));
+}

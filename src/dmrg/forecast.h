@@ -15,4 +15,9 @@ typedef struct kl_forecast {
    noise and of different m are not there yet, or their energies do not settle. */
 int kl_forecast_make(const kl_dmrg_row *row, int nrow, double wanted, kl_forecast *out);
 
+/* 1: the last sweep is the only one at its m, more than before, and the lines through the sweeps before are
+   not as steep as that to it: its discarded weight may tell too little, since the states that it began from
+   were fewer. Of two sites at a time. */
+int kl_forecast_lone(const kl_dmrg_row *row, int nrow);
+
 #endif

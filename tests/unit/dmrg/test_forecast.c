@@ -52,8 +52,30 @@ static void test_seen(void **state)
     expect_near(f.seconds, 29.55, 12);
 }
 
+/* Two sites, no noise but in the first row: the last m came alone, and no line before is as steep. */
+static void test_lone(void **state)
+{
+    kl_dmrg_row row[4] = {{.noise = 1e-4, .m = 50, .energy = {10}, .discarded = 1e-2}};
+    (void)state;
+    for (int k = 1; k < 4; k++)
+        row[k] = (kl_dmrg_row){.m = 50 << k, .energy = {1 + pow(0.5, k)}, .discarded = 1e-3 * pow(0.5, k)};
+    expect_eq(kl_forecast_lone(row, 1), 0);
+    expect_eq(kl_forecast_lone(row, 3), 1); /* one line */
+    expect_eq(kl_forecast_lone(row, 4), 0); /* two alike */
+    row[3].discarded = 2.2e-4;
+    expect_eq(kl_forecast_lone(row, 4), 1);
+    row[3].discarded = row[2].discarded;
+    expect_eq(kl_forecast_lone(row, 4), 1);
+    row[2].m = row[3].m;
+    expect_eq(kl_forecast_lone(row, 4), 0); /* a second one at its m */
+    row[2].m = 200;
+    row[3].sites = 1;
+    expect_eq(kl_forecast_lone(row, 4), 0);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_geometric), cmocka_unit_test(test_seen)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_geometric), cmocka_unit_test(test_seen),
+                                       cmocka_unit_test(test_lone)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

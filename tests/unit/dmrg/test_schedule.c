@@ -460,6 +460,30 @@ static void test_many_sectors(void **state)
             }
 }
 
+/* A schedule whose last m has one sweep: of a molecule, its weight alone tells at least twice what a settled
+   one does, whatever the line is. */
+static void test_lone_sweep(void **state)
+{
+    scene s;
+    (void)state;
+    for (int many = 0; many < 2; many++)
+        for (int given = 0; given < 2; given++) {
+            kl_dmrg_sweep sweep[4] = {{0}};
+            begin(&s);
+            s.opts.many_sectors = many;
+            s.opts.nsweep = given ? 4 : 0;
+            s.opts.sweep = sweep;
+            add(&s, 50, 1, -9.990, 1e-4, NAN, NAN);
+            add(&s, 50, 1, -9.991, 1e-4, NAN, NAN);
+            add(&s, 50, 1, -9.991, 1e-4, NAN, NAN);
+            add(&s, 100, 1, -9.992, 1e-5, NAN, NAN);
+            const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+            kl_test_case("many %d given %d", many, given);
+            expect_true(many && given ? o.bar >= 2 * 160 * 1e-5 : o.bar < 160 * 1e-5);
+            expect_true((s.row[3].energy[0] - o.limit) * 2 <= o.bar + 1e-12);
+        }
+}
+
 /* The next row of what the schedule asks for. */
 static kl_dmrg_row *follow(scene *s, double energy, double discarded)
 {
@@ -509,10 +533,10 @@ int main(void)
         cmocka_unit_test(test_carried_guards), cmocka_unit_test(test_gap),
         cmocka_unit_test(test_slope),          cmocka_unit_test(test_waits),
         cmocka_unit_test(test_whole_bar),      cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_doubtful_line),
-        cmocka_unit_test(test_early_line),  cmocka_unit_test(test_probe),
-        cmocka_unit_test(test_whole),          cmocka_unit_test(test_whole_state),
-        cmocka_unit_test(test_closing),        cmocka_unit_test(test_many_sectors),
+        cmocka_unit_test(test_doubtful_line),  cmocka_unit_test(test_early_line),
+        cmocka_unit_test(test_probe),          cmocka_unit_test(test_whole),
+        cmocka_unit_test(test_whole_state),    cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_sectors),   cmocka_unit_test(test_lone_sweep),
         cmocka_unit_test(test_lost_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
