@@ -117,6 +117,10 @@ kl_status kl_engine_no_state(const kl_terms *terms, kl_qn target, kl_err *err) K
    complete are left out. */
 kl_status kl_engine_enlarge(const kl_engine *e, kl_side side, int pos, const kl_basis *block,
                             kl_enlarged **out, kl_err *err) KL_MUST_CHECK;
+/* product[nsite + 1]: the charges of sites p.. of a product of site states. EINPUT: it is not in the
+   sector. */
+kl_status kl_engine_product_charges(const kl_engine *e, const int *start /* [nsite] */, kl_qn *product,
+                                    kl_err *err) KL_MUST_CHECK;
 /* dim[basis->nsec]: about m states of a block of that basis at a cut, shared among its sectors by the numbers
    of paths that both sides have of completing them. */
 kl_status kl_engine_share(const kl_engine *e, kl_side side, int cut, int m, const kl_basis *basis, int *dim,

@@ -204,8 +204,7 @@ out:
     return st;
 }
 
-/* product[nsite + 1]: charges of sites p.. of the product */
-static kl_status product_charges(const kl_engine *e, const int *start, kl_qn *product, kl_err *err)
+kl_status kl_engine_product_charges(const kl_engine *e, const int *start, kl_qn *product, kl_err *err)
 {
     const kl_model *const model = e->terms->model;
     char a[128], b[128];
@@ -257,7 +256,7 @@ kl_status kl_engine_start(kl_engine *e, int m, int nproduct, const int *product,
     KL_TRY(kl_alloc(&x.column, nproduct, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&x.room, (int64_t)3 * nproduct, KL_MEM_WORK, err));
     for (int k = 0; k < nproduct; k++) {
-        KL_TRY(product_charges(e, state_of(e, &x, k), x.charge + (int64_t)k * (n + 1), err));
+        KL_TRY(kl_engine_product_charges(e, state_of(e, &x, k), x.charge + (int64_t)k * (n + 1), err));
         x.column[k] = 0;
     }
     for (int p = n - 1; p > 1; p--) {

@@ -127,7 +127,7 @@ static kl_status absorb(const kl_terms *terms, kl_exec *dry, const kl_dmrg_opts 
 {
     kl_status st = KL_OK;
     const int c = terms->nsite / 2 - 1, m = plan->m + kl_onesite_more(plan->m, plan->m);
-    const kl_plan_keep keep = {m, 0};
+    const kl_plan_keep keep = {.m = m};
     kl_basis kept = {0};
     kl_layout two = {0};
     KL_TRY(kl_layout_create(terms->model, &mid->row->basis, &mid->col->basis, o->target, &two, err));
@@ -617,20 +617,22 @@ out:
     return st;
 }
 
-/* Of all sweeps: those with noise keep more states, and behind few states a trial keeps more. */
+/* Of all sweeps: those with noise keep more states, the first has the products that it begins with, and
+   behind few states a trial keeps more. */
 static kl_status count_all(const kl_terms *terms, kl_exec *ex, kl_exec *dry, const kl_dmrg_opts *o,
                            kl_dmrg_plan *plan, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_plan_keep noisy = kl_plan_keeps(o, plan->m);
+    const kl_plan_keep noisy = kl_plan_keeps(o, plan->m), first = kl_plan_begins(o, plan->m);
     const int trial = kl_dmrg_trial_m(plan->m);
     kl_dmrg_opts guarded = *o;
     /* of the automatic schedule's sweeps with noise the first three carry guards */
     if (o->nsweep == 0 && plan->m <= KL_FIRST_MANY * 8 / 5 && o->nstate + KL_NGUARD <= KL_MAX_STATE)
         guarded.nstate += KL_NGUARD;
     if (noisy.opened > 0) KL_TRY(count_other(terms, ex, dry, &guarded, noisy, 0, plan, err));
+    if (first.m > 0) KL_TRY(count_other(terms, ex, dry, &guarded, first, 0, plan, err));
     if (trial > plan->m)
-        KL_TRY(count_other(terms, ex, dry, o, (kl_plan_keep){trial, 0},
+        KL_TRY(count_other(terms, ex, dry, o, (kl_plan_keep){.m = trial},
                            ex->space == KL_SPACE_DEVICE ? 0 : o->held_bytes, plan, err));
 out:
     return st;
@@ -652,7 +654,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_release = dry_batch_release;
     *plan = (kl_dmrg_plan){
         .m = m, .nsite = terms->nsite, .sites = o->sites == KL_SITES_TWO || terms->nsite < 4 ? 2 : 1};
-    KL_TRY(make_middle(terms, ex, &dry, o, (kl_plan_keep){m, 0}, plan, &mid, err));
+    KL_TRY(make_middle(terms, ex, &dry, o, (kl_plan_keep){.m = m}, plan, &mid, err));
     count_memory(ex, o, &mid, plan);
     KL_TRY(count_seconds(ex, o, &mid, plan, err));
     KL_TRY(take_lists(o, plan, &mid, err));

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/planside.h"
 #include <math.h>
+#include <string.h>
 #include "base/mem.h"
 
 kl_plan_keep kl_plan_keeps(const kl_dmrg_opts *o, int m)
@@ -13,6 +14,14 @@ kl_plan_keep kl_plan_keeps(const kl_dmrg_opts *o, int m)
         if (s->noise > 0 && s->m <= m && s->m + 1 + s->m / 4 > most) most = s->m + 1 + s->m / 4;
     }
     return (kl_plan_keep){.m = m, .opened = most - m};
+}
+
+kl_plan_keep kl_plan_begins(const kl_dmrg_opts *o, int m)
+{
+    const int first = o->nsweep > 0 ? o->sweep[0].m : m < KL_FIRST_MANY ? m : KL_FIRST_MANY;
+    const int noise = o->nsweep > 0 ? o->sweep[0].noise > 0 : 1;
+    if (kl_dmrg_starts(o) < 2 || (o->nsweep == 0 && !o->many_sectors)) return (kl_plan_keep){.m = 0};
+    return (kl_plan_keep){.m = first, .opened = noise ? 1 + first / 4 : 0, .starts = o};
 }
 
 /* States, or multiplets, on the other side of the cut that complete those of charge q: a wavefunction has no
@@ -48,6 +57,33 @@ out:
     return st;
 }
 
+/* Room in each sector for the parts beyond the cut of all products, equal ones once. dim[nsec]: changed. */
+static kl_status hold_products(const kl_engine *e, int cut, const kl_dmrg_opts *o, const kl_basis *enlarged,
+                               int *dim, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const int n = kl_dmrg_starts(o), nsite = e->nsite;
+    const size_t beyond = sizeof *o->start * (size_t)(nsite - cut);
+    kl_qn *charge = NULL;
+    int *count = NULL;
+    KL_TRY(kl_alloc(&charge, nsite + 1, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&count, enlarged->nsec, KL_MEM_WORK, err));
+    for (int k = 0; k < n; k++) {
+        const int *const own = o->start + (int64_t)k * nsite;
+        int met = 0;
+        for (int i = 0; i < k && !met; i++)
+            met = memcmp(own + cut, own + (int64_t)(i - k) * nsite + cut, beyond) == 0;
+        if (met) continue;
+        KL_TRY(kl_engine_product_charges(e, own, charge, err));
+        const int c = kl_basis_find(enlarged, charge[cut]);
+        if (c >= 0 && ++count[c] > dim[c]) dim[c] = count[c];
+    }
+out:
+    kl_free(&charge);
+    kl_free(&count);
+    return st;
+}
+
 kl_status kl_plan_kept(const kl_engine *e, kl_side side, int cut, kl_plan_keep keep, const kl_basis *enlarged,
                        kl_basis *out, kl_err *err)
 {
@@ -61,6 +97,7 @@ kl_status kl_plan_kept(const kl_engine *e, kl_side side, int cut, kl_plan_keep k
         const int64_t most = states_beyond(e, side, cut, enlarged->q[c]);
         if (dim[c] > most) dim[c] = (int)most;
     }
+    if (side == KL_RIGHT && keep.starts) KL_TRY(hold_products(e, cut, keep.starts, enlarged, dim, err));
     KL_TRY(kl_alloc(&out->q, enlarged->nsec, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&out->dim, enlarged->nsec, KL_MEM_MISC, err));
     for (int c = 0; c < enlarged->nsec; c++) {

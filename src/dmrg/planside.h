@@ -7,13 +7,18 @@
 #include "dmrg/engine.h"
 
 /* States that a truncation keeps: m by weight, and one of each of so many more sectors, which noise opened
-   (`reopen' of kl_select). */
+   (`reopen' of kl_select). starts: NULL, or whose products the right blocks hold as well, as when a run
+   begins. */
 typedef struct kl_plan_keep {
     int m, opened;
+    const kl_dmrg_opts *starts;
 } kl_plan_keep;
 
 /* What the sweeps of a run keep at most where m is the largest of them. Pure. */
 kl_plan_keep kl_plan_keeps(const kl_dmrg_opts *o, int m);
+
+/* The same of the first sweep. m: 0, it begins with no products of its own. */
+kl_plan_keep kl_plan_begins(const kl_dmrg_opts *o, int m);
 
 typedef struct kl_plan_side {
     kl_block **block; /* [nsite+1] */
