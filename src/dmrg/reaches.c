@@ -13,6 +13,14 @@ static int alike(const kl_reaches *r, const kl_terms *t, kl_qn target)
            memcmp(r->type, t->type, sizeof *r->type * (size_t)t->nsite) == 0;
 }
 
+/* 1: all sites are alike, so that as many sites of either end have the same charges. */
+static int one_type(const kl_terms *t)
+{
+    for (int p = 1; p < t->nsite; p++)
+        if (t->type[p] != t->type[0]) return 0;
+    return 1;
+}
+
 static kl_status find(kl_reaches *r, const kl_terms *t, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -28,8 +36,10 @@ static kl_status find(kl_reaches *r, const kl_terms *t, kl_err *err)
         goto out;
     }
     KL_TRY(kl_reach_create(t->model, t->type, n, n, 0, &r->right[n], err));
+    const int same = kl_qn_cmp(edge, kl_qn_zero()) == 0 && one_type(t);
     for (int p = n - 1; p >= 0; p--)
-        KL_TRY(kl_reach_extend(t->model, &r->right[p + 1], t->type[p], MOST, &r->right[p], err));
+        KL_TRY(same ? kl_reach_copy(&r->left[n - p], &r->right[p], err)
+                    : kl_reach_extend(t->model, &r->right[p + 1], t->type[p], MOST, &r->right[p], err));
 out:
     return st;
 }

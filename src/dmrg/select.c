@@ -4,12 +4,42 @@
 #include "dmrg/sectorfill.h"
 #include <string.h>
 
-int kl_weight_order(const void *pa, const void *pb)
+/* 1: a comes first. */
+static int is_first(const kl_weight *a, const kl_weight *b)
 {
-    const kl_weight *const a = *(const kl_weight *const *)pa, *const b = *(const kl_weight *const *)pb;
-    if (a->w != b->w) return a->w > b->w ? -1 : 1;
-    if (a->sec != b->sec) return a->sec - b->sec;
-    return b->column - a->column;
+    if (a->w != b->w) return a->w > b->w;
+    return a->sec != b->sec ? a->sec < b->sec : a->column > b->column;
+}
+
+/* The end of what is in order from `from` on. */
+static int64_t run_end(kl_weight *const *w, int64_t from, int64_t n)
+{
+    while (from + 1 < n && is_first(w[from], w[from + 1])) from++;
+    return from < n ? from + 1 : n;
+}
+
+static void merge(kl_weight *const *a, int64_t na, kl_weight *const *b, int64_t nb, kl_weight **to)
+{
+    while (na > 0 && nb > 0) {
+        const int first = is_first(*b, *a);
+        *to++ = first ? *b : *a;
+        b += first, nb -= first;
+        a += !first, na -= !first;
+    }
+    memcpy(to, na > 0 ? a : b, (size_t)(na + nb) * sizeof *to);
+}
+
+void kl_weights_sort(int64_t n, kl_weight *w, kl_weight **sorted, kl_weight **spare)
+{
+    for (int64_t i = 0; i < n; i++) sorted[i] = &w[n - 1 - i]; /* sectors rise */
+    while (run_end(sorted, 0, n) < n) {
+        for (int64_t from = 0, end; from < n; from = end) {
+            const int64_t middle = run_end(sorted, from, n);
+            end = run_end(sorted, middle, n);
+            merge(sorted + from, middle - from, sorted + middle, end - middle, spare + from);
+        }
+        memcpy(sorted, spare, (size_t)n * sizeof *sorted);
+    }
 }
 
 /* How many of the largest weights stay by number and weight alone; most: the number asked for. */

@@ -10,8 +10,9 @@ typedef struct kl_weight {
     int keep;        /* 1: selected */
 } kl_weight;
 
-/* For qsort of pointers to weights: largest first. */
-int kl_weight_order(const void *a, const void *b);
+/* sorted[n]: the weights, largest first; spare[n] is overwritten. Fast where neighbours are in order already,
+   falling or rising as within a sector. */
+void kl_weights_sort(int64_t n, kl_weight *w, kl_weight **sorted, kl_weight **spare);
 
 /* Weights of exact methods that differ by no more than this part are of one multiplet. */
 #define KL_EQUAL_WEIGHTS 1e-8

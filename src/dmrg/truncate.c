@@ -28,9 +28,8 @@ static kl_status mark(const kl_selection *s, kl_weight *w, int64_t n, int nsec, 
     kl_weight **sorted = NULL;
     int *room = NULL;
     KL_TRY(kl_alloc(&room, 3 * (int64_t)nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&sorted, n, KL_MEM_WORK, err));
-    for (int64_t i = 0; i < n; i++) sorted[i] = &w[i];
-    qsort(sorted, (size_t)n, sizeof *sorted, kl_weight_order);
+    KL_TRY(kl_realloc(&sorted, 2 * n, KL_MEM_WORK, err));
+    kl_weights_sort(n, w, sorted, sorted + n);
     info->m = (int)kl_select(s, sorted, n, nsec, room);
     info->discarded = s->unseen;
     for (int64_t i = n - 1; i >= 0; i--) {

@@ -138,26 +138,36 @@ static double log_sum(double a, double b)
     return hi + log1p(exp(lo - hi));
 }
 
-/* The first of from[j..n) that step s of a site goes on from, and where it leads. */
-static int64_t next_open(const kl_model *m, const kl_reach *from, const kl_site_type *site, int s, int64_t j,
-                         kl_qn *to)
+/* Step s of a site. */
+typedef struct stride {
+    const kl_model *model;
+    const kl_site_type *site;
+    int s, free; /* 1: without spins there is one from every charge, by as much */
+    kl_qn by;
+} stride;
+
+/* The first of from[j..n) that the step goes on from, and where it leads. */
+static int64_t next_open(const stride *t, const kl_reach *from, int64_t j, kl_qn *to)
 {
-    while (j < from->n && !kl_qn_step(m, from->q[j], site, s, 1, to)) j++;
+    if (t->free && j < from->n) {
+        for (int c = 0; c < KL_MAX_CHARGE; c++) to->v[c] = (int16_t)(from->q[j].v[c] + t->by.v[c]);
+        return j;
+    }
+    while (j < from->n && !kl_qn_step(t->model, from->q[j], t->site, t->s, 1, to)) j++;
     return j;
 }
 
-/* to[] = from[0..n) raised by step s of a site, merged with old[0..k); both ascending. Returns the length. */
-static int64_t merge(const kl_model *m, const weighted *old, int64_t k, const kl_reach *from,
-                     const kl_site_type *site, int s, weighted *to)
+/* to[] = from[0..n) raised by the step, merged with old[0..k); both ascending. Returns the length. */
+static int64_t merge(const stride *t, const weighted *old, int64_t k, const kl_reach *from, weighted *to)
 {
     kl_qn q = kl_qn_zero();
-    int64_t i = 0, j = next_open(m, from, site, s, 0, &q), n = 0;
+    int64_t i = 0, j = next_open(t, from, 0, &q), n = 0;
     while (i < k || j < from->n) {
         const int cmp = i == k ? 1 : j == from->n ? -1 : kl_qn_cmp(old[i].q, q);
         if (cmp <= 0) to[n] = old[i++];
         else to[n] = (weighted){q, from->log_count[j]};
         if (cmp == 0) to[n].w = log_sum(to[n].w, from->log_count[j]);
-        if (cmp >= 0) j = next_open(m, from, site, s, j + 1, &q);
+        if (cmp >= 0) j = next_open(t, from, j + 1, &q);
         n++;
     }
     return n;
@@ -182,7 +192,12 @@ kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site
             }
             continue;
         }
-        n = merge(m, all, n, from, site, s, next);
+        const stride t = {.model = m,
+                          .site = site,
+                          .s = s,
+                          .free = kl_model_spin(m) < 0,
+                          .by = kl_qn_of(m, site->state_charge[s])};
+        n = merge(&t, all, n, from, next);
         weighted *const swap = all;
         all = next;
         next = swap;
@@ -236,6 +251,19 @@ kl_status kl_reach_from(const kl_model *m, kl_qn edge, const kl_site_type *const
 out:
     if (st != KL_OK) kl_reach_clear(&now);
     *out = now;
+    return st;
+}
+
+kl_status kl_reach_copy(const kl_reach *from, kl_reach *to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    *to = (kl_reach){.n = from->n};
+    KL_TRY(kl_alloc(&to->q, from->n, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&to->log_count, from->n, KL_MEM_MISC, err));
+    memcpy(to->q, from->q, (size_t)from->n * sizeof *to->q);
+    memcpy(to->log_count, from->log_count, (size_t)from->n * sizeof *to->log_count);
+out:
+    if (st != KL_OK) kl_reach_clear(to);
     return st;
 }
 

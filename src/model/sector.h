@@ -57,6 +57,7 @@ kl_status kl_reach_from(const kl_model *m, kl_qn edge, const kl_site_type *const
 /* *to = charges of `from` with one more site; to may not be from. */
 kl_status kl_reach_extend(const kl_model *m, const kl_reach *from, const kl_site_type *site, int64_t most,
                           kl_reach *to, kl_err *err) KL_MUST_CHECK;
+kl_status kl_reach_copy(const kl_reach *from, kl_reach *to, kl_err *err) KL_MUST_CHECK;
 void kl_reach_clear(kl_reach *r);
 int64_t kl_reach_find(const kl_reach *r, kl_qn q); /* index or -1 */
 

@@ -2,7 +2,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/select.h"
 #include "kl_test.h"
-#include <stdlib.h>
 
 enum {
     MOST = 64,
@@ -10,7 +9,7 @@ enum {
 };
 
 typedef struct scene {
-    kl_weight w[MOST], *sorted[MOST];
+    kl_weight w[MOST], *sorted[MOST], *spare[MOST];
     int64_t n;
     int kept[SECTORS], room[3 * SECTORS];
 } scene;
@@ -23,11 +22,8 @@ static void add(scene *s, int sec, double w)
 
 static int64_t select_from(scene *s, const kl_selection *o, int nsec)
 {
-    for (int64_t i = 0; i < s->n; i++) {
-        s->w[i].keep = 0;
-        s->sorted[i] = &s->w[i];
-    }
-    qsort(s->sorted, (size_t)s->n, sizeof *s->sorted, kl_weight_order);
+    for (int64_t i = 0; i < s->n; i++) s->w[i].keep = 0;
+    kl_weights_sort(s->n, s->w, s->sorted, s->spare);
     const int64_t n = kl_select(o, s->sorted, s->n, nsec, s->room);
     int64_t marked = 0;
     memset(s->kept, 0, sizeof s->kept);
@@ -37,6 +33,30 @@ static int64_t select_from(scene *s, const kl_selection *o, int nsec)
     }
     expect_eq(n, marked);
     return n;
+}
+
+/* Largest first; of equal ones those of the first sector, and there of the last column. */
+static void test_order(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < 4; kind++)
+        for (int n = 0; n <= MOST; n++) {
+            scene s = {.n = 0};
+            for (int i = 0; i < n; i++) {
+                const double rising = i % 16, falling = 15 - i % 16, mixed = i * 37 % 11;
+                add(&s, i / 16, kind == 0 ? rising : kind == 1 ? falling : kind == 2 ? mixed : 1);
+            }
+            kl_weights_sort(n, s.w, s.sorted, s.spare);
+            int seen[MOST] = {0};
+            for (int i = 0; i < n; i++) {
+                const kl_weight *const a = s.sorted[i], *const b = i > 0 ? s.sorted[i - 1] : NULL;
+                seen[a->column]++;
+                if (b == NULL) continue;
+                expect_true(b->w > a->w || (b->w == a->w && (b->sec < a->sec ||
+                                                             (b->sec == a->sec && b->column > a->column))));
+            }
+            for (int i = 0; i < n; i++) expect_eq(seen[i], 1);
+        }
 }
 
 static void test_number_and_weight(void **state)
@@ -109,7 +129,7 @@ static void test_even(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_number_and_weight),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_number_and_weight),
                                        cmocka_unit_test(test_multiplets), cmocka_unit_test(test_reopen),
                                        cmocka_unit_test(test_even)};
     return cmocka_run_group_tests(tests, NULL, NULL);
