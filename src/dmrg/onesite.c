@@ -115,7 +115,7 @@ static kl_status reform(const kl_engine *e, const kl_reform *t, kl_dptr from, kl
             *kl_batch_push(&q) = r;
             kl_batch_close_group(&q, 0);
         }
-    e->ex->vt.fill(e->ex, e->nstate * out->n, 0.0, to);
+    if (kl_batch_written(&q) < e->nstate * out->n) e->ex->vt.fill(e->ex, e->nstate * out->n, 0.0, to);
     q.nx = e->nstate * in->n;
     q.ny = e->nstate * out->n;
     q.base[KL_AT_LEFT] = t->one->data;

@@ -431,7 +431,6 @@ kl_status kl_range_lost(kl_range *r, double *sum, kl_err *err)
     kl_batch_init(&b);
     *sum = 0;
     KL_TRY(r->ex->vt.alloc(r->ex, all, &rest, err));
-    r->ex->vt.fill(r->ex, all, 0.0, rest);
     for (int i = 0; i < r->npart; i++) {
         const kl_range_part *const p = &r->part[i];
         const int high = r->nstate * p->cols, m = r->transposed ? p->cols : p->rows;
@@ -465,6 +464,7 @@ kl_status kl_range_lost(kl_range *r, double *sum, kl_err *err)
     b.base[KL_AT_LEFT] = r->q;
     b.base[KL_AT_RIGHT] = r->bt;
     if (b.ngroup > 0) {
+        if (kl_batch_written(&b) < all) r->ex->vt.fill(r->ex, all, 0.0, rest);
         KL_TRY(kl_batch_run(&b, r->ex, r->psi, rest, err));
         r->ex->vt.dots(r->ex, all, 1, rest, all, rest, sum);
     }

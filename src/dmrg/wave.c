@@ -111,6 +111,12 @@ static kl_status to_the_left(const step *t, int k, int v, kl_err *err)
     return KL_OK;
 }
 
+/* Zeros, where the list does not write all n numbers. */
+static void clear_rest(kl_exec *ex, const kl_batch *b, int64_t n, kl_dptr psi)
+{
+    if (kl_batch_written(b) < n) ex->vt.fill(ex, n, 0.0, psi);
+}
+
 kl_status kl_wave_transform(kl_exec *ex, int direction, int nstate, const kl_wave *from, kl_isometry_on made,
                             kl_isometry_on opened, const kl_wave *to, kl_err *err)
 {
@@ -118,12 +124,12 @@ kl_status kl_wave_transform(kl_exec *ex, int direction, int nstate, const kl_wav
     kl_batch b;
     kl_batch_init(&b);
     const step t = {.from = from, .to = to, .made = made.iso, .opened = opened.iso, .b = &b};
-    ex->vt.fill(ex, nstate * to->layout->n, 0.0, to->psi);
     for (int k = 0; k < made.iso->basis.nsec; k++)
         for (int v = 0; v < nstate; v++)
             KL_TRY(direction > 0 ? to_the_right(&t, k, v, err) : to_the_left(&t, k, v, err));
     b.base[KL_AT_LEFT] = direction > 0 ? made.data : opened.data;
     b.base[KL_AT_RIGHT] = direction > 0 ? opened.data : made.data;
+    clear_rest(ex, &b, nstate * to->layout->n, to->psi);
     KL_TRY(kl_batch_run(&b, ex, from->psi, to->psi, err));
 out:
     kl_batch_clear(&b);
@@ -228,11 +234,11 @@ kl_status kl_wave_carry(kl_exec *ex, int direction, int nstate, const kl_wave *f
     const int right = direction > 0;
     const carried t = {right, nstate, from, absorbed, made.iso, next, &to->layout};
     kl_batch_init(&b);
-    ex->vt.fill(ex, nstate * to->layout.n, 0.0, to->psi);
     for (int k = 0; k < made.iso->basis.nsec; k++)
         for (int v = 0; v < nstate; v++) KL_TRY(carry_sector(&t, k, v, &b, err));
     b.base[KL_AT_LEFT] = right ? made.data : absorbed->by.data;
     b.base[KL_AT_RIGHT] = right ? absorbed->by.data : made.data;
+    clear_rest(ex, &b, nstate * to->layout.n, to->psi);
     KL_TRY(kl_batch_run(&b, ex, from->psi, to->psi, err));
 out:
     kl_batch_clear(&b);
@@ -271,7 +277,7 @@ kl_status kl_wave_open(kl_exec *ex, int direction, int nstate, const kl_ahead *f
         *kl_batch_push(&b) = rec;
         kl_batch_close_group(&b, 0);
     }
-    ex->vt.fill(ex, nstate * lay->n, 0.0, to->psi);
+    clear_rest(ex, &b, nstate * lay->n, to->psi);
     b.nx = nstate * in->n, b.ny = nstate * lay->n;
     b.base[right ? KL_AT_RIGHT : KL_AT_LEFT] = opened.data;
     KL_TRY(kl_batch_run(&b, ex, from->psi, to->psi, err));

@@ -92,6 +92,14 @@ out:
     return st;
 }
 
+int64_t kl_batch_written(const kl_batch *b)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < b->nrec; i++)
+        if (b->rec[i].at_c == KL_AT_Y && !b->rec[i].beta) n += (int64_t)b->rec[i].m * b->rec[i].n;
+    return n;
+}
+
 void kl_batch_count(kl_batch *b)
 {
     b->flop = b->bytes = 0;

@@ -90,6 +90,8 @@ void kl_batch_close_group(kl_batch *b, int64_t nwork);
 kl_status kl_batch_push_alone(kl_batch *b, int64_t ny, kl_rec r, kl_err *err) KL_MUST_CHECK;
 /* The same for all groups of a list that has been written in place, without intermediates. */
 void kl_batch_count(kl_batch *b);
+/* Numbers of y that records write without adding to them, none of them twice. */
+int64_t kl_batch_written(const kl_batch *b);
 /* Appends the groups of another list; its result begins at y of this one. */
 kl_status kl_batch_join(kl_batch *b, const kl_batch *more, int64_t y, kl_err *err) KL_MUST_CHECK;
 /* Totals and the order of groups. */
