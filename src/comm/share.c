@@ -624,6 +624,7 @@ kl_status kl_share_join(kl_exec *ex, kl_comm *comm, kl_err *err)
     s->alone = *ex;
     ex->vt.batch_prepare = share_prepare;
     ex->vt.batch_apply = share_apply;
+    ex->vt.batch_apply_many = NULL;
     ex->vt.batch_release = share_release;
     ex->vt.batch_explain = share_explain;
     ex->vt.close = share_close;

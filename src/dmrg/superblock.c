@@ -503,6 +503,8 @@ static kl_status apply(const kl_linop *h, int nvec, kl_dptr x, int64_t ldx, kl_d
                        kl_err *err)
 {
     const kl_superblock *const s = h->self;
+    if (nvec > 1 && h->ex->vt.batch_apply_many)
+        return h->ex->vt.batch_apply_many(h->ex, &s->batch, nvec, x, ldx, y, ldy, err);
     for (int v = 0; v < nvec; v++) {
         const kl_status st =
             h->ex->vt.batch_apply(h->ex, &s->batch, kl_dptr_at(x, v * ldx), kl_dptr_at(y, v * ldy), err);

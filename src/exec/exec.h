@@ -200,6 +200,9 @@ typedef struct kl_vtable {
     kl_status (*batch_prepare)(kl_exec *ex, kl_batch *b, kl_err *err);
     /* y = sum of records on x; every element of y is written */
     kl_status (*batch_apply)(kl_exec *ex, const kl_batch *b, kl_dptr x, kl_dptr y, kl_err *err);
+    /* NULL, or the same of nvec vectors side by side, ldx and ldy numbers apart */
+    kl_status (*batch_apply_many)(kl_exec *ex, const kl_batch *b, int nvec, kl_dptr x, int64_t ldx, kl_dptr y,
+                                  int64_t ldy, kl_err *err);
     void (*batch_release)(kl_exec *ex, kl_batch *b);
     /* dots[npair], host */
     void (*fuse)(kl_exec *ex, int64_t n, const kl_fuse *f, double *dots);

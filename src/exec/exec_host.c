@@ -442,6 +442,7 @@ kl_status kl_exec_open_host(int nthread, kl_exec **out, kl_err *err)
         .correct = host_correct,
         .batch_prepare = kl_host_batch_prepare,
         .batch_apply = kl_host_batch_apply,
+        .batch_apply_many = kl_host_batch_apply_many,
         .batch_release = kl_host_batch_release,
         .fuse = kl_host_fuse,
         .kron_prepare = kl_host_kron_prepare,

@@ -592,6 +592,7 @@ kl_status kl_exec_open_hybrid_take(kl_exec **device, int nthread, const char *st
     h->ex = *h->device;
     h->ex.vt.batch_prepare = hybrid_prepare;
     h->ex.vt.batch_apply = hybrid_apply;
+    h->ex.vt.batch_apply_many = NULL;
     h->ex.vt.batch_release = hybrid_release;
     h->ex.vt.batch_explain = hybrid_batch_explain;
     h->ex.vt.explain = hybrid_explain;

@@ -133,6 +133,7 @@ kl_status kl_exec_open_joined_take(kl_exec **inner, kl_exec **out, kl_err *err)
     j->ex = **inner;
     j->ex.vt.batch_prepare = joined_prepare;
     j->ex.vt.batch_apply = joined_apply;
+    j->ex.vt.batch_apply_many = NULL;
     j->ex.vt.batch_release = joined_release;
     j->ex.vt.batch_explain = joined_batch_explain;
     j->ex.vt.explain = joined_explain;

@@ -273,6 +273,7 @@ kl_status kl_exec_open_mixed_take(kl_exec **first, kl_exec **second, const kl_mi
     if ((*first)->vt.fuse) p->ex.vt.fuse = pick_fuse;
     p->ex.vt.batch_prepare = pick_prepare;
     p->ex.vt.batch_apply = pick_apply;
+    p->ex.vt.batch_apply_many = NULL;
     p->ex.vt.batch_release = pick_release;
     p->ex.vt.batch_explain = pick_batch_explain;
     p->ex.vt.explain = pick_explain;

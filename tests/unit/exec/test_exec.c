@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "kl_test.h"
 #include "exec/exec.h"
+#include "record/record.h"
 
 static const double EPS = 2.220446049250313e-16;
 static const int64_t sizes[] = {0, 1, 31, 33, 597, 4097, 120001};
@@ -299,12 +300,78 @@ static void test_davidson_step(void **state)
         }
 }
 
+/* Groups of two products through WORK that write `rows` of a segment's n rows, zeros where there are more. */
+static kl_status list_of_groups(int ngroup, int n, int rows, kl_batch *b, kl_err *err)
+{
+    kl_status st = KL_OK;
+    for (int g = 0; g < ngroup; g++) {
+        KL_TRY(kl_batch_open_group(b, (int64_t)g * n * n, (int64_t)n * n, err));
+        KL_TRY(kl_batch_reserve(b, 2, err));
+        kl_rec r = {.kind = KL_REC_GEMM, .m = n, .n = n, .k = n, .lda = n, .ldb = n, .ldc = n, .alpha = 1};
+        r.at_a = KL_AT_LEFT, r.at_b = KL_AT_X, r.at_c = KL_AT_WORK, r.b = (int64_t)g * n * n;
+        *kl_batch_push(b) = r;
+        r.at_a = KL_AT_LEFT, r.at_b = KL_AT_WORK, r.at_c = KL_AT_Y, r.b = 0, r.c = (int64_t)g * n * n;
+        r.m = rows, r.beta = 1;
+        *kl_batch_push(b) = r;
+        kl_batch_close_group(b, (int64_t)n * n);
+    }
+    b->zero = b->lasting = 1;
+    b->nx = b->ny = (int64_t)ngroup * n * n;
+    KL_TRY(kl_batch_close(b, err));
+out:
+    return st;
+}
+
+/* Vectors side by side have the bits that they have one by one, in lists for one thread and for many. */
+static void test_batch_many(void **state)
+{
+    enum {
+        NVEC = 5,
+        PAD = 7,
+    };
+    static const int shape[][3] = {{2, 3, 3},   {7, 12, 12},   {7, 12, 9},
+                                   {5, 60, 60}, {2, 150, 150}, {2, 150, 90}};
+    fixture *const f = *state;
+    for (size_t k = 0; k < sizeof shape / sizeof *shape; k++) {
+        kl_err err = {""};
+        kl_batch b;
+        const int n = shape[k][1];
+        const int64_t len = (int64_t)shape[k][0] * n * n, ld = len + PAD;
+        double *const x = kl_test_guarded(NVEC * ld), *const left = kl_test_guarded((int64_t)n * n);
+        double *const one = kl_test_guarded(NVEC * ld), *const many = kl_test_guarded(NVEC * ld);
+        kl_batch_init(&b);
+        expect_ok(list_of_groups(shape[k][0], n, shape[k][2], &b, &err), err);
+        fill(x, NVEC * ld, k), fill(left, (int64_t)n * n, k + 9);
+        b.base[KL_AT_LEFT] = dptr(left);
+        for (int t = 0; t < NTHREAD; t++) {
+            kl_exec *const ex = f->ex[t];
+            kl_test_case("%d groups of %d rows, %d threads", shape[k][0], n, ex->nthread);
+            expect_ok(ex->vt.batch_prepare(ex, &b, &err), err);
+            for (int v = 0; v < NVEC && t == 0; v++)
+                expect_ok(ex->vt.batch_apply(ex, &b, dptr(x + v * ld), dptr(one + v * ld), &err), err);
+            expect_ok(ex->vt.batch_apply_many(ex, &b, NVEC, dptr(x), ld, dptr(many), ld, &err), err);
+            ex->vt.batch_release(ex, &b);
+            for (int v = 0; v < NVEC; v++)
+                expect_true(memcmp(one + v * ld, many + v * ld, (size_t)len * sizeof *one) == 0);
+            for (int i = 0; i < PAD; i++) expect_true(isnan(many[len + i]));
+        }
+        double sum = 0;
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < n; j++) sum += left[i * n] * left[i + j * n] * x[j];
+        expect_near(one[0], sum, 1e-12 * n * n);
+        if (shape[k][2] < n) expect_eq(one[n - 1], 0);
+        kl_batch_clear(&b);
+        kl_test_free(x), kl_test_free(left), kl_test_free(one), kl_test_free(many);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_open),         cmocka_unit_test(test_alloc),
         cmocka_unit_test(test_axpby),        cmocka_unit_test(test_dots_combine),
         cmocka_unit_test(test_precondition), cmocka_unit_test(test_davidson_step),
+        cmocka_unit_test(test_batch_many),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
