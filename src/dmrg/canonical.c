@@ -4,7 +4,8 @@
    2. the centre walks to the left end: right isometries everywhere;
    3. it walks to the right end: left isometries, and the bond of every cut.
    A step multiplies by records, and makes the columns of each sector's matrix orthonormal by gramcolumns.h,
-   both on the executor; where a matrix has fewer rows than columns its basis is kept as it is.
+   both on the executor; where a matrix has fewer rows than columns its basis is kept as it is. A device keeps
+   the left isometries: to bring them to the host takes longer than to make them.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/canonical.h"
 #include "base/blas.h"
@@ -41,10 +42,12 @@ void kl_canonical_destroy(kl_canonical **pc)
         if (c->layout) kl_layout_clear(&c->layout[p]);
         if (c->bond) kl_free(&c->bond[p]);
         if (p == c->nsite) break;
+        if (c->there) c->ex->vt.release(c->ex, &c->there[p]);
         if (c->left) kl_isometry_destroy(&c->left[p]);
         if (c->right && p < c->borrowed) kl_isometry_destroy(&c->right[p]);
     }
     kl_free(&c->left);
+    kl_free(&c->there);
     kl_free(&c->right);
     kl_free(&c->layout);
     kl_free(&c->bond);
@@ -99,7 +102,7 @@ out:
 typedef struct decomposition {
     const kl_layout *from, *to; /* of t; of the bond, which is r, or r^T where the sweep goes to the left */
     const kl_basis *beyond;
-    kl_isometry *q;
+    kl_isometry *q; /* without numbers: it stays on the device */
     const double *t;
     double *bond;
     int leftward;
@@ -113,11 +116,11 @@ static void take_apart(void *self, int64_t i, int thread)
     const int sec = x->q->sec[i], rows = x->q->enlarged->basis.dim[sec],
               cols = x->beyond->dim[x->from->pair[sec]], k = x->q->basis.dim[i];
     const double *const t = x->t + x->from->off[sec];
-    double *const q = x->q->data + x->q->off[i];
+    double *const q = x->q->data ? x->q->data + x->q->off[i] : NULL;
     double *const r = x->bond + x->to->off[x->leftward ? x->to->back[i] : i];
     (void)thread;
-    if (x->block[i].width > 0) memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
-    else {
+    if (q && x->block[i].width > 0) memcpy(q, t, (size_t)rows * (size_t)cols * sizeof *q);
+    else if (q) {
         memset(q, 0, (size_t)k * (size_t)k * sizeof *q);
         for (int a = 0; a < k; a++) q[a * ((int64_t)k + 1)] = 1;
     }
@@ -127,9 +130,59 @@ static void take_apart(void *self, int64_t i, int thread)
         for (int b = 0; b < cols; b++) r[b + (int64_t)a * cols] = triangle[a + (int64_t)b * k];
 }
 
-/* Columns of the matrices in *t become orthonormal, and come to the host with their triangles. */
+/* q from t, both on the device; of t what has fewer rows than columns comes to the host. */
+static kl_status keep_there(kl_exec *ex, const decomposition *d, int64_t n, kl_dptr t, double *host,
+                            kl_dptr *to, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_isometry *const q = d->q;
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(ex->vt.alloc(ex, q->ndata, to, err));
+    for (int i = 0; i < q->basis.nsec; i++) {
+        const int rows = q->enlarged->basis.dim[q->sec[i]], k = q->basis.dim[i];
+        const int64_t at = d->from->off[q->sec[i]];
+        const kl_rec same = {.kind = KL_REC_ADD,
+                             .at_a = KL_AT_X,
+                             .at_c = KL_AT_Y,
+                             .m = rows,
+                             .n = k,
+                             .lda = rows,
+                             .ldc = rows,
+                             .a = at,
+                             .c = q->off[i],
+                             .alpha = 1};
+        KL_TRY(kl_batch_open_group(&b, q->off[i], (int64_t)rows * k, err));
+        KL_TRY(kl_batch_reserve(&b, 2, err));
+        if (d->block[i].width > 0) *kl_batch_push(&b) = same;
+        else {
+            *kl_batch_push(&b) = (kl_rec){
+                .kind = KL_REC_FILL, .at_c = KL_AT_Y, .m = rows, .n = k, .ldc = rows, .c = q->off[i]};
+            *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL,
+                                          .beta = 1,
+                                          .at_c = KL_AT_Y,
+                                          .m = 1,
+                                          .n = k,
+                                          .ldc = rows + 1,
+                                          .c = q->off[i],
+                                          .alpha = 1};
+            const int64_t numbers = (int64_t)rows * d->beyond->dim[d->from->pair[q->sec[i]]];
+            KL_TRY(ex->vt.download(ex, host + at, kl_dptr_at(t, at), numbers, err));
+        }
+        kl_batch_close_group(&b, 0);
+    }
+    b.nx = n, b.ny = q->ndata;
+    KL_TRY(kl_batch_run(&b, ex, t, *to, err));
+    kl_exec_keep_operators(ex, q->ndata, to);
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
+/* Columns of the matrices in *t become orthonormal, and come to the host with their triangles, or, where
+   `there' is not NULL, stay on the device. */
 static kl_status orthonormalize(kl_exec *ex, decomposition *d, int64_t n, kl_dptr *t, double *host,
-                                kl_err *err)
+                                kl_dptr *there, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_isometry *const q = d->q;
@@ -149,7 +202,9 @@ static kl_status orthonormalize(kl_exec *ex, decomposition *d, int64_t n, kl_dpt
     const kl_gramcolumns_at at = {d->block, t, &spare, n};
     const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED, .tri = d->tri};
     KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
-    KL_TRY(ex->vt.download(ex, host, *t, n, err));
+    ex->vt.release(ex, &spare);
+    if (there) KL_TRY(keep_there(ex, d, n, *t, host, there, err));
+    else KL_TRY(ex->vt.download(ex, host, *t, n, err));
 out:
     ex->vt.release(ex, &spare);
     kl_gramcolumns_close(&columns);
@@ -163,6 +218,7 @@ static kl_status leave_site(kl_canonical *c, kl_exec *ex, int p, int leftward, s
 {
     kl_status st = KL_OK;
     kl_isometry **const to = leftward ? &c->right[p] : &c->left[p];
+    kl_dptr *const there = !leftward && c->there ? &c->there[p] : NULL;
     const int cut = leftward ? p : p + 1, n = x->e->basis.nsec;
     int *sec = NULL, *dim = NULL, kept = 0;
     decomposition d = {
@@ -175,7 +231,8 @@ static kl_status leave_site(kl_canonical *c, kl_exec *ex, int p, int leftward, s
         sec[kept] = k, dim[kept++] = rows < cols ? rows : cols;
     }
     kl_isometry_destroy(to);
-    KL_TRY(kl_isometry_blank_take(&x->e, kept, sec, dim, to, err));
+    if (there) KL_TRY(kl_isometry_shape_take(&x->e, kept, sec, dim, to, err));
+    else KL_TRY(kl_isometry_blank_take(&x->e, kept, sec, dim, to, err));
     d.q = *to;
     kl_layout_clear(&c->layout[cut]);
     kl_free(&c->bond[cut]);
@@ -183,7 +240,7 @@ static kl_status leave_site(kl_canonical *c, kl_exec *ex, int p, int leftward, s
                             c->target, &c->layout[cut], err));
     KL_TRY(kl_alloc(&c->bond[cut], c->layout[cut].n, KL_MEM_STATE, err));
     d.bond = c->bond[cut];
-    KL_TRY(orthonormalize(ex, &d, x->lay.n, t, x->t, err));
+    KL_TRY(orthonormalize(ex, &d, x->lay.n, t, x->t, there, err));
     kl_par_for(ex->nthread, kept, take_apart, &d);
 out:
     kl_free(&sec);
@@ -193,12 +250,41 @@ out:
     return st;
 }
 
+/* The matrices of a wavefunction's sectors, transposed and by its norm. */
+typedef struct turning {
+    const kl_state *s;
+    const double *psi;
+    double norm;
+    site_matrices *x;
+} turning;
+
+static void turn_sector(void *self, int64_t i, int thread)
+{
+    enum { TILE = 32 };
+    const turning *const u = self;
+    const int j = u->s->pair[i];
+    (void)thread;
+    if (j < 0) return;
+    const int rows = u->s->row->basis.dim[i], cols = u->s->col->basis.dim[j];
+    const double *const from = u->psi + u->s->psi_off[i];
+    double *const to = u->x->t + u->x->lay.off[j];
+    int weight = 0;
+    for (int a0 = 0; a0 < rows; a0 += TILE)
+        for (int b = 0; b < cols; b++)
+            for (int a = a0; a < rows && a < a0 + TILE; a++) {
+                const double now = from[a + (int64_t)b * rows] / u->norm;
+                to[b + (int64_t)a * cols] = now;
+                weight |= now != 0;
+            }
+    u->x->weight[j] = weight;
+}
+
 /* 1. psi of the state's centre -> right isometry of its second site, bond between it and the enlarged left
    basis. */
 static kl_status open_centre(kl_canonical *c, kl_exec *ex, const kl_state *s, const double *psi, kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_basis *const row = &s->row->basis, *const col = &s->col->basis;
+    const kl_basis *const row = &s->row->basis;
     site_matrices x = {.beyond = row};
     double norm = 0;
     kl_dptr t = {0};
@@ -210,18 +296,8 @@ static kl_status open_centre(kl_canonical *c, kl_exec *ex, const kl_state *s, co
     norm = sqrt(norm);
     KL_TRY(kl_enlarged_copy(s->col, &x.e, err));
     KL_TRY(shape_matrices(c, &x, err));
-    for (int i = 0; i < row->nsec; i++) {
-        const int j = s->pair[i];
-        if (j < 0) continue;
-        const int rows = row->dim[i], cols = col->dim[j];
-        const double *const from = psi + s->psi_off[i];
-        double *const to = x.t + x.lay.off[j];
-        for (int a = 0; a < rows; a++)
-            for (int b = 0; b < cols; b++) {
-                to[b + (int64_t)a * cols] = from[a + (int64_t)b * rows] / norm;
-                if (to[b + (int64_t)a * cols] != 0) x.weight[j] = 1;
-            }
-    }
+    turning u = {s, psi, norm, &x};
+    kl_par_for(ex->nthread, row->nsec, turn_sector, &u);
     KL_TRY(kl_exec_copy_in(ex, x.t, x.lay.n, &t, err));
     KL_TRY(leave_site(c, ex, s->centre + 1, 1, &x, &t, err));
 out:
@@ -249,6 +325,15 @@ out:
     return st;
 }
 
+/* Left isometries wait on the host until the device has room for so many numbers. */
+static void make_room(const kl_canonical *c, int64_t doubles)
+{
+    const int64_t bytes = 9 * doubles; /* pools give it in steps of an eighth */
+    if (!c->there || !c->ex->vt.alloc_far) return;
+    for (int p = 0; p < c->nsite && c->ex->vt.room(c->ex) < bytes; p++)
+        if (c->there[p].addr) kl_exec_move_operators(c->ex, 1, c->left[p]->ndata, &c->there[p]);
+}
+
 /* 2. and 3. The bond on one side of site p and the site's isometry `from` of the other -> isometry of this
    side, bond beyond the site, whose states on the other side are `beyond`. */
 static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const kl_isometry *from,
@@ -265,6 +350,7 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
     KL_TRY(kl_enlarged_create(c->model, leftward ? kl_canonical_right(c, here) : kl_canonical_left(c, here),
                               c->type[p], has_partner, &other, &x.e, err));
     KL_TRY(shape_matrices(c, &x, err));
+    make_room(c, 4 * x.lay.n + from->ndata + 2 * bond->n);
     const kl_enlarged *const e = x.e;
     const int d = e->d;
     for (int k = 0; k < e->basis.nsec; k++) {
@@ -326,6 +412,8 @@ kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_cano
     c->model = s->model;
     c->nsite = n;
     c->target = s->target;
+    c->ex = ex;
+    if (ex->space == KL_SPACE_DEVICE) KL_TRY(kl_alloc(&c->there, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&c->left, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&c->right, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&c->layout, n + 1, KL_MEM_STATE, err));
@@ -351,6 +439,21 @@ out:
     kl_isometry_destroy(&first);
     if (st != KL_OK) kl_canonical_destroy(&c);
     *out = c;
+    return st;
+}
+
+kl_status kl_canonical_bring(const kl_canonical *c, int p, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_isometry *const iso = c->left[p];
+    double *data = NULL;
+    if (!c->there || iso->data) return KL_OK;
+    KL_TRY(kl_realloc(&data, iso->ndata, KL_MEM_STATE, err));
+    KL_TRY(c->ex->vt.download(c->ex, data, c->there[p], iso->ndata, err));
+    iso->data = data;
+    data = NULL;
+out:
+    kl_free(&data);
     return st;
 }
 
@@ -465,6 +568,8 @@ kl_status kl_canonical_overlap(const kl_canonical *a, const kl_canonical *b, dou
     now[0][0] = 1;
     /* now[i] = <a's states | b's states> of a's sector i; NULL where b has no such sector */
     for (int p = 0; p < a->nsite; p++) {
+        KL_TRY(kl_canonical_bring(a, p, err));
+        KL_TRY(kl_canonical_bring(b, p, err));
         const kl_isometry *const x = a->left[p], *const y = b->left[p];
         const int d = a->type[p]->dim;
         int64_t wide = 1;

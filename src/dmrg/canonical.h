@@ -1,6 +1,6 @@
 /* A matrix product state with its centre at every cut: left isometries, right isometries, and the matrix
-   between the two. What measurements, entropies and overlaps read. Host memory, one wavefunction of a state,
-   normalized.
+   between the two. What measurements, entropies and overlaps read. One wavefunction of a state, normalized.
+   Host memory; of a device the left isometries stay there.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_CANONICAL_H
 #define KL_CANONICAL_H
@@ -13,7 +13,13 @@ typedef struct kl_canonical {
     const kl_site_type **type; /* [nsite] */
     kl_qn target;
     kl_basis edge, end;        /* of the empty blocks to the left and to the right */
-    kl_isometry **left;        /* [nsite]: columns of left[p] some orthonormal states of sites 0..p */
+    /* [nsite]: columns of left[p] some orthonormal states of sites 0..p; of a device without numbers before
+       kl_canonical_bring */
+    kl_isometry **left;
+    /* [nsite]: the numbers of left[p] on the executor, or on its host where it has little room; NULL: it is
+       the host itself */
+    kl_dptr *there;
+    kl_exec *ex; /* borrowed */
     kl_isometry **right;       /* [nsite]: columns of right[p] some of sites p..nsite-1 */
     int borrowed; /* right[p] of these p and beyond are the state's own */
     /* [nsite+1]: of bond: rows the left states of the cut, columns the right ones */
@@ -24,11 +30,14 @@ typedef struct kl_canonical {
     double **schmidt;
 } kl_canonical;
 
-/* Wavefunction `which` of the state, which has to outlive it: products by the executor, decompositions by its
-   threads. No truncation. */
+/* Wavefunction `which` of the state, which has to outlive it, as has the executor: products by the executor,
+   decompositions by its threads. No truncation. */
 kl_status kl_canonical_create(kl_exec *ex, const kl_state *s, int which, kl_canonical **out,
                               kl_err *err) KL_MUST_CHECK;
 void kl_canonical_destroy(kl_canonical **c);
+
+/* The host has the numbers of left[p]. */
+kl_status kl_canonical_bring(const kl_canonical *c, int p, kl_err *err) KL_MUST_CHECK;
 
 /* The Schmidt values of every cut, by nthread threads, unless they are there. */
 kl_status kl_canonical_schmidt(kl_canonical *c, int nthread, kl_err *err) KL_MUST_CHECK;

@@ -22,12 +22,11 @@ void kl_measure_destroy(kl_measure **pm)
     kl_measure *const m = *pm;
     if (!m) return;
     for (int p = 0; m->can && p < m->can->nsite; p++) {
-        if (m->iso && m->ex->space != KL_SPACE_HOST) m->ex->vt.release(m->ex, &m->iso[p]);
         if (m->centre) m->ex->vt.release(m->ex, &m->centre[p]);
         if (m->at) kl_free(&m->at[p]);
         if (m->site) kl_free(&m->site[p]);
     }
-    kl_free(&m->iso);
+    if (m->can && m->iso != m->can->there) kl_free(&m->iso);
     kl_free(&m->centre);
     kl_free(&m->length);
     kl_free(&m->at);
@@ -59,9 +58,8 @@ out:
     return st;
 }
 
-/* Left isometry and centre tensor of site p on the executor, the density matrix of the site. *host: memory
-   for a tensor, which grows and is the caller's: new memory for each would take as long as its copy. */
-static kl_status open_site(kl_measure *m, int p, double **host, int64_t *nhost, kl_err *err)
+/* Centre tensor of site p on the executor, the density matrix of the site. */
+static kl_status open_site(kl_measure *m, int p, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = m->ex;
@@ -95,21 +93,15 @@ static kl_status open_site(kl_measure *m, int p, double **host, int64_t *nhost, 
         b.ny += (int64_t)rows * cols;
     }
     b.nx = lay->n;
+    m->length[p] = b.ny;
     KL_TRY(kl_alloc(&m->site[p], (int64_t)a->enlarged->d * a->enlarged->d, KL_MEM_STATE, err));
     if (ex->space == KL_SPACE_HOST) m->iso[p].addr = (uintptr_t)a->data; /* of the canonical state itself */
-    else KL_TRY(kl_exec_operators_in(ex, a->data, a->ndata, &m->iso[p], err));
     KL_TRY(kl_exec_copy_in(ex, m->can->bond[p + 1], lay->n, &bond, err));
     KL_TRY(ex->vt.alloc(ex, b.ny, &m->centre[p], err));
     b.base[KL_AT_LEFT] = m->iso[p];
     KL_TRY(kl_batch_run(&b, ex, bond, m->centre[p], err));
-    if (b.ny > *nhost) {
-        kl_free(host);
-        KL_TRY(kl_realloc(host, b.ny, KL_MEM_WORK, err));
-        *nhost = b.ny;
-    }
-    KL_TRY(ex->vt.download(ex, *host, m->centre[p], b.ny, err));
-    KL_TRY(kl_measure_density(m, p, *host, m->site[p], err));
-    kl_measure_put_by(m, p, b.ny);
+    KL_TRY(kl_measure_density(m, p, m->centre[p], m->site[p], err));
+    kl_measure_put_by(m, p, m->length[p]);
 out:
     kl_batch_clear(&b);
     ex->vt.release(ex, &bond);
@@ -121,8 +113,6 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
 {
     kl_status st = KL_OK;
     kl_measure *m = NULL;
-    double *host = NULL;
-    int64_t nhost = 0;
     const int n = s->nsite;
     KL_TRY(kl_alloc(&m, 1, KL_MEM_STATE, err));
     m->ex = ex;
@@ -133,14 +123,14 @@ kl_status kl_measure_create(kl_exec *ex, const kl_state *s, int which, const kl_
         goto out;
     }
     KL_TRY(kl_canonical_create(ex, s, which, &m->can, err));
-    KL_TRY(kl_alloc(&m->iso, n, KL_MEM_STATE, err));
+    if (m->can->there) m->iso = m->can->there;
+    else KL_TRY(kl_alloc(&m->iso, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->centre, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->length, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->at, n, KL_MEM_STATE, err));
     KL_TRY(kl_alloc(&m->site, n, KL_MEM_STATE, err));
-    for (int p = 0; p < n; p++) KL_TRY(open_site(m, p, &host, &nhost, err));
+    for (int p = 0; p < n; p++) KL_TRY(open_site(m, p, err));
 out:
-    kl_free(&host);
     if (st != KL_OK) kl_measure_destroy(&m);
     *out = m;
     return st;

@@ -11,8 +11,8 @@ struct kl_measure {
     kl_canonical *can;
     int filed; /* 1: operators that wait do so in files, */
     const char *scratch; /* in this folder: borrowed, or NULL */
-    /* [nsite] on the executor, or on its host where it has little room: left isometries; the same times the
-       bond beyond, */
+    /* [nsite] on the executor, or on its host where it has little room: left isometries, of a device those of
+       `can'; the same times the bond beyond, */
     kl_dptr *iso, *centre;
     int64_t *length; /* [nsite] of those, */
     int64_t **at; /* [nsite][sectors of the isometry]: one matrix behind the other */

@@ -164,6 +164,7 @@ static kl_status left_tensor(const kl_canonical *c, int p, int at_centre, kl_ten
     const int d = t->type[p]->dim;
     block_index index = {0};
     piece x;
+    KL_TRY(kl_canonical_bring(c, p, err));
     KL_TRY(open_index(t, p, 0, &index, err));
     for (int k = 0; k < iso->basis.nsec; k++)
         for (int s = 0; s < d; s++)

@@ -71,15 +71,27 @@ out:
     return st;
 }
 
+/* Whether operators of so many bytes have place on the device, of whose memory `room` is left. */
+static int have_place(const kl_exec *ex, int64_t room, int64_t bytes)
+{
+    return ex->projection != KL_PROJECTION_NOSTORAGE && room / 2 >= bytes;
+}
+
 kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *err)
 {
     kl_err none;
     if (!ex->vt.alloc_far) return ex->vt.alloc(ex, n, out, err);
     const int64_t bytes = n * (int64_t)sizeof(double);
-    if (n == 0 || (ex->projection != KL_PROJECTION_NOSTORAGE && ex->vt.room(ex) / 2 >= bytes &&
-                   ex->vt.alloc(ex, n, out, &none) == KL_OK))
+    if (n == 0 || (have_place(ex, ex->vt.room(ex), bytes) && ex->vt.alloc(ex, n, out, &none) == KL_OK))
         return n ? KL_OK : ex->vt.alloc(ex, n, out, err);
     return ex->vt.alloc_far(ex, n, out, err);
+}
+
+void kl_exec_keep_operators(kl_exec *ex, int64_t n, kl_dptr *p)
+{
+    const int64_t bytes = n * (int64_t)sizeof(double);
+    if (ex->vt.alloc_far && !have_place(ex, ex->vt.room(ex) + bytes, bytes))
+        kl_exec_move_operators(ex, 1, n, p);
 }
 
 int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p)
