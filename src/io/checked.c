@@ -221,6 +221,16 @@ int kl_checked_hold(const char *path)
     }
 }
 
+static hid_t for_writing(void)
+{
+    const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
+    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
+    /* the name is private until it is renamed, and some network disks cannot lock */
+    H5Pset_file_locking(access, 0, 1);
+    return access;
+}
+
 kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err)
 {
     f->out = (kl_h5_out){.file = -1};
@@ -239,14 +249,10 @@ kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_e
         return begun;
     }
     f->out.failures = kl_h5_failures();
-    const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = H5Pcreate(H5P_FILE_ACCESS);
+    const hid_t create = H5Pcreate(H5P_FILE_CREATE), access = for_writing();
     H5Pset_userblock(create, CHECKSUM_BYTES);
     /* of the root group: the same run writes the same bytes, whenever it does */
     H5Pset_obj_track_times(create, 0);
-    H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_LATEST);
-    H5Pset_fclose_degree(access, H5F_CLOSE_STRONG);
-    /* the name is private until it is renamed, and some network disks cannot lock */
-    H5Pset_file_locking(access, 0, 1);
     char name[DESCRIPTOR_NAME];
     errno = 0;
     f->out.file = H5Fcreate(name_descriptor(f->atomic.fd, name), H5F_ACC_TRUNC, create, access);
@@ -276,7 +282,8 @@ out:
     return st;
 }
 
-kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err)
+/* Ends what is done by HDF5. */
+static kl_status close_file(kl_checked *f, kl_status written, kl_err *err)
 {
     kl_status st = written;
     kl_h5_out *const w = &f->out;
@@ -289,9 +296,39 @@ kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err)
     kl_h5_end(f->quiet);
     if (st == KL_OK && w->failed)
         st = cannot(f->path, w->error != 0 ? strerror(w->error) : "HDF5 refused", err);
+    return st;
+}
+
+kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err)
+{
+    kl_status st = close_file(f, written, err);
     if (st == KL_OK) st = publish(f, err);
     kl_atomic_drop(&f->atomic); /* unless it was published */
     return st;
+}
+
+kl_status kl_checked_pause(kl_checked *f, kl_status written, kl_err *err)
+{
+    const kl_status st = close_file(f, written, err);
+    if (st == KL_OK) (void)sync_file_range(f->atomic.fd, 0, 0, SYNC_FILE_RANGE_WRITE); /* where disks can */
+    else kl_atomic_drop(&f->atomic);
+    return st;
+}
+
+kl_status kl_checked_resume(kl_checked *f, kl_err *err)
+{
+    char name[DESCRIPTOR_NAME];
+    const kl_status begun = kl_h5_begin(&f->quiet, err);
+    if (begun != KL_OK) {
+        kl_atomic_drop(&f->atomic);
+        return begun;
+    }
+    f->out = (kl_h5_out){.file = -1, .failures = kl_h5_failures()};
+    const hid_t access = for_writing();
+    errno = 0;
+    f->out.file = H5Fopen(name_descriptor(f->atomic.fd, name), H5F_ACC_RDWR, access);
+    H5Pclose(access);
+    return kl_h5_ok(&f->out, f->out.file) ? KL_OK : kl_checked_finish(f, KL_OK, err);
 }
 
 kl_status kl_checked_open(const char *path, kl_h5_in *in, kl_err *err)

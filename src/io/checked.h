@@ -21,6 +21,11 @@ typedef struct kl_checked {
    for what is no ordinary file, EIO for a folder that refuses. */
 kl_status kl_checked_create(const char *path, int64_t bytes, kl_checked *f, kl_err *err) KL_MUST_CHECK;
 
+/* Between the two others may use HDF5. What has been written goes to the disk meanwhile, which nobody waits
+   for. Of either, what is not KL_OK is the end: path is as it was. */
+kl_status kl_checked_pause(kl_checked *f, kl_status written, kl_err *err) KL_MUST_CHECK;
+kl_status kl_checked_resume(kl_checked *f, kl_err *err) KL_MUST_CHECK;
+
 /* Ends what create began. The file replaces path if nothing failed, neither in f->out nor elsewhere
    (`written`, which is then returned); otherwise path is as it was: EIO. */
 kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err) KL_MUST_CHECK;

@@ -5,6 +5,8 @@
 
 #include <assert.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -349,6 +351,63 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
 kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err)
 {
     return write_file(path, r, NULL, run, err);
+}
+
+struct kl_result_writing {
+    kl_checked file;
+    const char *path;
+    int64_t bytes;
+    const kl_state *state;
+    pthread_t thread;
+    int has_thread;
+    kl_status put; /* not KL_OK: there is no file, for what err says */
+    kl_err err;
+};
+
+static void *put_state(void *self)
+{
+    kl_result_writing *const w = self;
+    kl_checked *const f = &w->file;
+    w->put = kl_checked_create(w->path, w->bytes, f, &w->err);
+    if (w->put == KL_OK) w->put = kl_checked_pause(f, kl_statefile_put(&f->out, w->state, &w->err), &w->err);
+    return NULL;
+}
+
+int kl_result_worth_thread(const kl_state *state)
+{
+    const int64_t least = 4000000; /* numbers */
+    return kl_statefile_size(state) >= least;
+}
+
+kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *state,
+                          kl_result_writing **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    sigset_t all, before;
+    kl_result_writing *w = NULL;
+    KL_TRY(kl_alloc(&w, 1, KL_MEM_MISC, err));
+    w->path = path;
+    w->bytes = estimate_bytes(r, state, NULL);
+    w->state = state;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that runs */
+    w->has_thread = pthread_create(&w->thread, NULL, put_state, w) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!w->has_thread) put_state(w);
+out:
+    *out = w;
+    return st;
+}
+
+kl_status kl_result_end(kl_result_writing **pw, const kl_result *r, kl_err *err)
+{
+    kl_result_writing *const w = *pw;
+    if (w->has_thread) pthread_join(w->thread, NULL);
+    kl_status st = w->put == KL_OK ? KL_OK : kl_fail(err, w->put, "%s", w->err.text);
+    if (st == KL_OK) st = kl_checked_resume(&w->file, err);
+    if (st == KL_OK) st = kl_checked_finish(&w->file, put_all(&w->file.out, r, NULL, NULL, err), err);
+    kl_free(pw);
+    return st;
 }
 
 /* ---------------------------------------------------------------- reading the description */

@@ -92,6 +92,16 @@ kl_status kl_result_add(kl_result *r, const char *name, const char *note, int ra
 kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state,
                           kl_err *err) KL_MUST_CHECK;
 
+/* The same in two steps, for a state that takes a second to write: begin puts it into a file by a thread of
+   its own; end, which waits for that, adds all of r, and the file takes the place of path. path and state are
+   borrowed; of r the size is told at begin. */
+typedef struct kl_result_writing kl_result_writing;
+kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *state, kl_result_writing **w,
+                          kl_err *err) KL_MUST_CHECK;
+kl_status kl_result_end(kl_result_writing **w, const kl_result *r, kl_err *err) KL_MUST_CHECK;
+/* Whether a state is so large. */
+int kl_result_worth_thread(const kl_state *state);
+
 /* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of
    impossible shape. */
 kl_status kl_result_read(const char *path, kl_result **out, kl_err *err) KL_MUST_CHECK;

@@ -176,7 +176,9 @@ static kl_status dmrg(kronlat_problem *p, const kronlat_result *start, kronlat_r
     KL_TRY(kl_dmrgrun_go(&x, &state, err));
     kl_err why;
     const int writes = x.path != NULL && kl_ranks_first(x.t->ex);
-    const kl_status written = writes ? kl_result_write(x.path, x.r, state, &why) : KL_OK;
+    const kl_status written = x.writing ? kl_result_end(&x.writing, x.r, &why)
+                              : writes  ? kl_result_write(x.path, x.r, state, &why)
+                                        : KL_OK;
     const int stopped = !x.r->finished;
     KL_TRY(kl_handle_result("dmrg", p->scene, &x.r, &state, NULL, out, err));
     (*out)->kept = x.pace.kept;

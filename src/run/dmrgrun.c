@@ -296,6 +296,14 @@ static kl_status tell_seconds(const kl_exec *ex, const kl_dmrg_result *r, kl_err
     return kl_comm_tell_seconds(ex->ranks->comm, KL_NPART + KL_NPROF + 1, mine, err);
 }
 
+/* A large state goes to the disk while it is measured. */
+static void begin_file(kl_dmrgrun *x, const kl_state *state)
+{
+    kl_err ignored; /* then all is written at the end */
+    if (!kl_ranks_first(x->t->ex) || !kl_result_worth_thread(state)) return;
+    if (kl_result_begin(x->path, x->r, state, &x->writing, &ignored) != KL_OK) x->writing = NULL;
+}
+
 kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -330,7 +338,9 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     x->r->finished = found.stop != KL_STOP_INTERRUPTED;
     /* the row of a broken sweep stands in the table */
     x->r->sweep_done = found.nrow - (found.direction != 0);
-    if (x->r->finished) x->unmeasured = kl_dmrgrun_measure(t, *state, 1, x->r, &x->why);
+    if (!x->r->finished) goto out;
+    if (keeps) begin_file(x, *state);
+    x->unmeasured = kl_dmrgrun_measure(t, *state, 1, x->r, &x->why);
 out:
     kl_dmrg_result_clear(&found);
     kl_free(&text);

@@ -31,6 +31,7 @@ typedef struct kl_dmrgrun {
     kl_status unmeasured; /* KL_OK, or why what --measure asks for is missing: the run itself is kept */
     kl_err why;
     kl_pace pace;
+    kl_result_writing *writing; /* NULL, or the file that holds the state of r already: kl_result_end */
 } kl_dmrgrun;
 
 /* *state in: the start or NULL; out: what was found. x->r is not finished where kl_interrupted said yes. */
