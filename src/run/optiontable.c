@@ -271,7 +271,8 @@ const kl_option_row kl_option_table[] = {
     TEXT("beside", 0, "PROGRAM", RUN, B(BENCH_RUN), bench.program, FILE,
          "another build's program, which makes the same run in turn with this one"),
     NUMBER("rounds", 0, "N", RUN, B(BENCH_RUN), bench.rounds, INT, 1, 100, "runs of each program (1)"),
-    NUMBER("rounds", 0, "N", RUN, B(BENCH_AUTO), bench.rounds, INT, 1, 100, "runs of each choice (3, more of short ones)"),
+    NUMBER("rounds", 0, "N", RUN, B(BENCH_AUTO), bench.rounds, INT, 1, 100,
+           "runs of each choice (3, more of short ones)"),
     NUMBER("rows", 0, "N", RUN, B(BENCH_CI), bench.rows, INT, 16384, 16777216,
            "of the matrix without a file (32768); from 262145 on 60 and about 27 non-zeros a row; 1048576 "
            "takes 12 GB"),

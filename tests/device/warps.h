@@ -155,6 +155,7 @@ KL_DEV kl_pair kl_once_pair(const double *p)
     return (kl_pair){p[0], p[1]};
 }
 KL_DEV uint32_t kl_once_u32(const uint32_t *p) { return *p; }
+KL_DEV void kl_prefetch(const double *p) { (void)p; }
 KL_DEV uint32_t kl_once_u16(const uint16_t *p) { return *p; }
 KL_DEV uint64_t kl_once_u64(const void *p)
 {
