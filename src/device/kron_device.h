@@ -5,11 +5,9 @@
    of memory, for `right` many short ones, and walks the packed lists of devkron.h; what lies outside the
    group comes through the caches while near entries are added.
 
-   What limits them, and what is done about it: accesses of shared memory and caches are counted in runs of
-   128 bytes, so lanes lie such that 8 neighbours in a tile of x and two left states fill one; latency is
-   hidden by asking for several values before the first is added up, which takes registers, so arguments that
-   are the same for all come as they do: `unit', `few' and the like are constants where these functions are
-   called.
+   What limits them: accesses of shared memory and caches are counted in runs of 128 bytes, so lanes lie such
+   that 8 neighbours in a tile of x and two left states fill one; latency is hidden by asking for several
+   values before the first is added up, which takes registers: `unit' and the like are constants for callers.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_KRON_DEVICE_H
 #define KL_KRON_DEVICE_H
@@ -498,6 +496,12 @@ KL_DEV void kl_kron_right_old(double *old, const double *home, int count)
     }
 }
 
+/* The same of a whole tile, 32 bytes by each of 16 lanes, while other work is done. */
+KL_DEV void kl_kron_right_early(const double *home, int odd, int lane)
+{
+    kl_prefetch(home - odd * KL_KRON_LANES - lane % 8 + lane % 16 * 4);
+}
+
 KL_DEV void kl_kron_right_put(double *home, const double *acc, int count)
 {
     if (count == KL_KRON_MINE) {
@@ -541,10 +545,9 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
         AHEAD = KL_DEVKRON_NEAR_LEAST
     };
     const int lane = kl_lane_number(), odd = lane / 8 % 2, row = lane / 16 * 8 + lane % 8,
-              ntile = (n + ROWS - 1) / ROWS, step = team / 32;
+              ntile = (n + ROWS - 1) / ROWS, step = team / 32, has_far = b->right.far != 0;
     const int there = (int)(b->nl - l0 < LANES ? b->nl - l0 : (int64_t)LANES),
               count = full ? MINE : (there - odd + 1) / 2;
-    const int has_far = b->right.far != 0;
     const uint32_t *const span = (const uint32_t *)(b->right.span + g0 / ROWS), *const near =
                                                                                     b->right.near + row;
     const uint32_t stride = (uint32_t)(b->nl * LANES), at = shared + (uint32_t)odd * (LANES * 8);
@@ -569,6 +572,7 @@ KL_DEV double kl_kron_right_rows(const kl_devkron_block *b, uint32_t g0, int n, 
         const uint32_t in_group = (uint32_t)(t * (ROWS / LANES) + lane / 16), to_tile = g0 / LANES + in_group;
         double *const home = to + (uint64_t)to_tile * stride;
         kl_cached_four(span + 4 * (t + step < ntile ? t + step : t), next);
+        if (beyond && full && to_tile < (uint32_t)b->ntile) kl_kron_right_early(home, odd, lane);
         KL_UNROLL
         for (int i = 0; i < MINE; i++) acc[i] = 0.0;
         if (has_far) {

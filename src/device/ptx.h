@@ -69,6 +69,9 @@ KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b)
     KL_PTX("ld.global.cs.v2.u64 {%0, %1}, [%2];" : "=l"(*a), "=l"(*b) : "l"(p));
 }
 
+/* 32 bytes that are read a while later come to the second-level cache. */
+KL_DEV void kl_prefetch(const double *p) { KL_PTX volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
 KL_DEV double kl_cached(const double *p)
 {
     double r;
@@ -343,6 +346,7 @@ KL_DEV void kl_once_two_u64(const void *p, uint64_t *a, uint64_t *b)
 {
     *a = ((const uint64_t *)p)[0], *b = ((const uint64_t *)p)[1];
 }
+KL_DEV void kl_prefetch(const double *p) { (void)p; }
 KL_DEV double kl_cached(const double *p) { return *p; }
 KL_DEV kl_pair kl_cached_pair(const double *p) { return *(const kl_pair *)p; }
 KL_DEV uint32_t kl_cached_u32(const uint32_t *p) { return *p; }

@@ -23,8 +23,9 @@ enum {
     MOST_CHUNK = 32,
     HEAD_UNIT = 32, /* numbers: what follows the counts is aligned */
 };
-/* Numbers that come: from so many on in 4 chunks, and in as many as have this size. */
-static const int64_t four_from = INT64_C(1) << 18, chunk_size = INT64_C(1) << 24;
+/* Numbers that come: from so many on in two chunks, since the last teams of each leave a device half idle,
+   and from more on in as many as have this size. */
+static const int64_t two_from = INT64_C(1) << 18, many_from = INT64_C(1) << 26, chunk_size = INT64_C(1) << 24;
 /* More than the transposition's traffic it may be: what that copies besides takes as long. */
 static const double most_traffic = 1.25;
 
@@ -129,7 +130,7 @@ static kl_status make_chunks(kl_kronbeyond *s, kl_err *err)
     for (int r = 0; r < kl_ranks_size(s->ex); r++)
         if (s->nother[r] > most) most = s->nother[r];
     const int64_t n = most * s->nl * LANES;
-    int64_t chunks = n < four_from ? 1 : n / chunk_size < 4 ? 4 : n / chunk_size;
+    int64_t chunks = n < two_from ? 1 : n < many_from ? 2 : n / chunk_size;
     if (chunks > MOST_CHUNK) chunks = MOST_CHUNK;
     if (chunks > strips) chunks = strips;
     s->nchunk = (int)chunks;
@@ -262,12 +263,12 @@ static kl_status apply_by_window(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr 
     const kl_peers *const p = ex->peers;
     const int size = kl_ranks_size(ex), me = kl_ranks_mine(ex);
     const uint32_t begun = s->count;
-    p->begin(ex);
+    p->begin(ex); /* copies need not wait for the product that is asked for first */
+    if (s->own) KL_TRY(ex->vt.kron_left(ex, s->own, adds, x, y, err));
     /* A device takes some thousand copies ahead; then the host waits. What a chunk's place waits for has been
        asked for by then: with all chunks first, two ranks whose devices could take no more waited for each
        other for good (19 sites, 32 chunks of hundreds of copies). */
     for (int i = 0; i < TURN && i < s->nchunk; i++) put_chunk(s, i, begun, x);
-    if (s->own) KL_TRY(ex->vt.kron_left(ex, s->own, adds, x, y, err));
     for (int i = 0; i < s->nchunk; i++) {
         const kl_kron_beyond b = {kl_dptr_at(s->window->own, place_of(s, me, i)), s->first[i],
                                   s->first[i + 1]};
