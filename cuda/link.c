@@ -74,6 +74,7 @@ kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_
     kl_cuda *const self = ex->self;
     ncclUniqueId id;
     memcpy(&id, name, sizeof id);
+    cudaSetDevice(self->device); /* whatever thread this is */
     KL_TRY(self->host->alloc_bytes((void **)&self->link, 1, sizeof *self->link, KL_MEM_MISC, err));
     kl_cuda_link *const l = self->link;
     KL_TRY(find_library(self, &l->of, err));

@@ -2,6 +2,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "comm/ranks.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,7 @@ static void spread_correct_dots(kl_exec *ex, int64_t n, const kl_correction *c, 
 static void spread_close(kl_exec *ex)
 {
     void (*const close)(kl_exec *) = ex->ranks->own.close;
+    kl_ranks_unlink(ex->ranks);
     kl_free(&ex->ranks);
     close(ex);
 }
@@ -43,13 +46,13 @@ static void spread_close(kl_exec *ex)
 kl_status kl_ranks_join(kl_exec *ex, kl_comm *comm, kl_err *err)
 {
     kl_status st = KL_OK;
-    int linked;
-    KL_TRY(kl_ranks_link(ex, comm, &linked, err));
     KL_TRY(kl_alloc(&ex->ranks, 1, KL_MEM_MISC, err));
-    *ex->ranks = (kl_ranks){.comm = comm, .own = ex->vt, .linked = linked, .spread = 1};
+    *ex->ranks = (kl_ranks){.comm = comm, .own = ex->vt, .spread = 1};
+    KL_TRY(kl_ranks_link(ex, comm, ex->ranks, err));
     kl_ranks_overlay(&ex->vt);
     ex->vt.close = spread_close;
 out:
+    if (st != KL_OK) kl_free(&ex->ranks);
     return st;
 }
 
@@ -61,21 +64,82 @@ void kl_ranks_overlay(kl_vtable *vt)
     if (vt->correct_dots) vt->correct_dots = spread_correct_dots;
 }
 
-/* Where it fails on any rank, as where two ranks have one device, all go through the hosts. */
-kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err)
+/* ---------------------------------------------------------------- devices that reach each other */
+
+struct kl_linking {
+    kl_exec *ex; /* of the run, whatever twins it has */
+    kl_comm *comm;
+    kl_status (*open)(kl_exec *ex, int rank, int size, const char name[KL_LINK_NAME], kl_err *err);
+    char name[KL_LINK_NAME];
+    pthread_t thread;
+    int opening; /* 1: there is such a thread */
+    int good, known, linked; /* on this rank; 1: all ranks know; on all */
+};
+
+static void *open_link(void *self)
 {
+    kl_linking *const l = self;
+    kl_err why;
+    l->good = l->open(l->ex, l->comm->rank, l->comm->size, l->name, &why) == KL_OK;
+    return NULL;
+}
+
+static void begin_thread(kl_linking *l)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that runs */
+    l->opening = pthread_create(&l->thread, NULL, open_link, l) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!l->opening) open_link(l);
+}
+
+static void end_thread(kl_linking *l)
+{
+    if (l->opening) pthread_join(l->thread, NULL);
+    l->opening = 0;
+}
+
+kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, kl_ranks *to, kl_err *err)
+{
+    kl_status st = KL_OK;
     char name[KL_LINK_NAME] = "";
     kl_err why;
-    (void)err;
-    *linked = 0;
+    to->linked = 0;
+    to->linking = NULL;
     if (kl_comm_most(comm, ex->vt.link_open == NULL)) return KL_OK;
-    int good = comm->rank > 0 || ex->vt.link_name(ex, name, &why) == KL_OK;
+    const int good = comm->rank > 0 || ex->vt.link_name(ex, name, &why) == KL_OK;
     if (kl_comm_most(comm, !good)) return KL_OK;
     kl_comm_broadcast(comm, 0, name, sizeof name);
-    good = ex->vt.link_open(ex, comm->rank, comm->size, name, &why) == KL_OK;
-    *linked = !kl_comm_most(comm, !good);
-    if (*linked) kl_ranks_say_where(ex, ", to others by NCCL");
-    return KL_OK;
+    KL_TRY(kl_alloc(&to->linking, 1, KL_MEM_MISC, err));
+    *to->linking = (kl_linking){.ex = ex, .comm = comm, .open = ex->vt.link_open};
+    memcpy(to->linking->name, name, sizeof name);
+    begin_thread(to->linking);
+    to->linked = 1;
+out:
+    return st;
+}
+
+/* Where it fails on any rank, as where two ranks have one device, all go through the hosts. All ranks ask,
+   with their first transfer. */
+static int is_linked(kl_exec *ex)
+{
+    kl_linking *const l = ex->ranks->linking;
+    if (l == NULL) return ex->ranks->linked;
+    if (!l->known) {
+        end_thread(l);
+        l->linked = !kl_comm_most(l->comm, !l->good);
+        l->known = 1;
+        if (l->linked) kl_ranks_say_where(l->ex, ", to others by NCCL");
+    }
+    ex->ranks->linked = l->linked;
+    return l->linked;
+}
+
+void kl_ranks_unlink(kl_ranks *r)
+{
+    if (r->linking) end_thread(r->linking);
+    kl_free(&r->linking);
 }
 
 int kl_ranks_threads(int nthread, int asked)
@@ -162,7 +226,7 @@ kl_status kl_ranks_start(kl_exec *ex, int npart, const kl_ranks_part *part, kl_t
     kl_comm_part *list = NULL;
     *out = NULL;
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
-    t->linked = ex->ranks->linked && ex->space == KL_SPACE_DEVICE;
+    t->linked = ex->space == KL_SPACE_DEVICE && is_linked(ex);
     if (t->linked) {
         KL_TRY(ex->vt.link_start(ex, npart, part, &t->ticket, err));
         *out = t;

@@ -7,10 +7,14 @@
 #include "comm/comm.h"
 #include "exec/exec.h"
 
+typedef struct kl_linking kl_linking;
+
 struct kl_ranks {
     kl_comm *comm;
     kl_vtable own; /* entries as they were: of this rank alone */
-    int linked;    /* 1: devices reach each other, else numbers go through the hosts */
+    /* 1: devices reach each other, or are being linked and expected to; else numbers go through the hosts */
+    int linked;
+    kl_linking *linking; /* NULL, or what is still being linked: the first transfer tells */
     int spread;    /* 1: every rank has its part of a vector; 0: every rank has all of it: share.h */
     /* of kl_share_join; else NULL: see there */
     kl_exec *alone, *solver;
@@ -19,8 +23,11 @@ struct kl_ranks {
 
 /* Borrows comm. */
 kl_status kl_ranks_join(kl_exec *ex, kl_comm *comm, kl_err *err) KL_MUST_CHECK;
-/* Links the devices of all ranks, where there is something for it; *linked: whether they are. */
-kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, int *linked, kl_err *err) KL_MUST_CHECK;
+/* Begins to link the devices of all ranks, where there is something for it, while other work goes on: half a
+   second. Fills what to says of it. */
+kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, kl_ranks *to, kl_err *err) KL_MUST_CHECK;
+/* Before the executor is closed. */
+void kl_ranks_unlink(kl_ranks *r);
 /* Threads of a process that has a device, of nthread that it could have; asked: somebody wants these. Ranks
    that share cores take half: drivers have threads of their own, and two ranks of 16 threads on 32 cores took
    1.4 times as long as with 8. */

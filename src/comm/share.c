@@ -597,6 +597,7 @@ kl_exec *kl_share_solver(kl_exec *ex) { return ex->ranks ? twin(ex, ex->ranks->s
 static void share_close(kl_exec *ex)
 {
     sharing *s = (sharing *)(void *)ex->ranks; /* its first member */
+    kl_ranks_unlink(&s->ranks);
     ex->vt = ex->ranks->own;
     ex->ranks = NULL;
     kl_free(&s->speed);
@@ -609,18 +610,15 @@ kl_status kl_share_join(kl_exec *ex, kl_comm *comm, kl_err *err)
     kl_status st = KL_OK;
     sharing *s = NULL;
     const double mine = ex->nthread;
-    int linked;
-    KL_TRY(kl_ranks_link(ex, comm, &linked, err));
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&s->speed, comm->size, KL_MEM_MISC, err));
     kl_comm_gather(comm, &mine, s->speed, sizeof mine);
-    s->ranks = (kl_ranks){.comm = comm,
-                          .own = ex->vt,
-                          .linked = linked,
-                          .alone = &s->alone,
-                          .solver = &s->solver,
-                          .speed = s->speed};
-    s->spread = (kl_ranks){.comm = comm, .own = ex->vt, .linked = linked, .spread = 1, .speed = s->speed};
+    s->ranks =
+        (kl_ranks){.comm = comm, .own = ex->vt, .alone = &s->alone, .solver = &s->solver, .speed = s->speed};
+    KL_TRY(kl_ranks_link(ex, comm, &s->ranks, err));
+    s->spread = s->ranks;
+    s->spread.spread = 1;
+    s->spread.alone = s->spread.solver = NULL;
     s->alone = *ex;
     ex->vt.batch_prepare = share_prepare;
     ex->vt.batch_apply = share_apply;
