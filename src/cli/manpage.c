@@ -97,12 +97,13 @@ static void put_synopsis(const kl_command_row *row)
     printf("[\\fIOPTION\\fR...]\n");
 }
 
+/* Lines are not adjusted: choices make long words. */
 static void put_title(const char *name)
 {
     printf(".TH KRONLAT");
     if (name != NULL) printf("\\-");
     for (const char *c = name; c != NULL && *c != '\0'; c++) putchar(toupper((unsigned char)*c));
-    printf(" 1 \"\" \"kronlat %s\" \"User commands\"\n", KL_VERSION);
+    printf(" 1 \"\" \"kronlat %s\" \"User commands\"\n.ad l\n", KL_VERSION);
 }
 
 static void put_end(kl_command self)

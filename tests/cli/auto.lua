@@ -11,7 +11,7 @@ local cached = "KRONLAT_CACHE=$PWD/cache $K "
 
 local status, out = shell("$K bench auto --quick --rounds 2 " .. kit.quote(data .. "/h2o-sto3g.fcidump"))
 ok(status == 0 and select(2, out:gsub("same energies PASS", "")) == 2
-    and out:find "\nci h2o%-sto3g%.fcidump\n  auto [%d.]+ s %([%d.]+ to [%d.]+%), host [%d.]+ s"
+    and out:find "\nci h2o%-sto3g%.fcidump\n  auto [%d.]+ s %(%d+: [%d.]+ to [%d.]+%), host [%d.]+ s"
     and out:find "auto within 5 %% of the best single choice in [012] of 2 runs", "bench auto", out)
 local refused, _, why = shell "$K bench auto --only nowhere"
 ok(refused == 2 and why:find "%-%-only: 'nowhere' is in none of the runs", "bench auto, no such run", why)
