@@ -163,10 +163,10 @@ int main(void)
         assert.are.equal(0, (helper.gen("--phase " .. folder .. "/phase.h")))
         local _, root = helper.run("cd " .. helper.quote(helper.root) .. " && pwd")
         root = helper.quote((string.gsub(root, "%s+$", "")))
-        local sources = string.gsub("model/model.c model/coef.c model/wigner.c base/mem.c base/base.c", "%S+",
+        local sources = string.gsub("model/model.c model/coef.c model/wigner.c base/mem.c base/par.c base/base.c", "%S+",
             root .. "/src/%0")
         local rc, _, err = helper.run(
-            string.format("cd %s && %s -std=gnu11 -O1 -I %s/src -I . *.c %s -lm -o check",
+            string.format("cd %s && %s -std=gnu11 -O1 -pthread -I %s/src -I . *.c %s -lm -o check",
                 helper.quote(folder), cc, root, sources))
         assert.are.equal(0, rc, err)
         local _, said = helper.run(helper.quote(folder .. "/check"))
