@@ -159,20 +159,33 @@ out:
     return st;
 }
 
+/* 1: st says that the device has no memory, and the host is there to go on. */
+static int can_leave(run *r, const kl_exec *ex, kl_status st)
+{
+    kl_err ignored;
+    if (st != KL_ENOMEM || ex->space != KL_SPACE_DEVICE || kl_ranks_size(ex) > 1) return 0;
+    return r->cpu || kl_exec_open_host(ex->nthread, &r->cpu, &ignored) == KL_OK;
+}
+
+static void has_left(run *r, const char *when, const kl_err *err)
+{
+    char why[sizeof err->text + 64];
+    snprintf(why, sizeof why, "%s: %s", when, err->text);
+    if (r->mon && r->mon->left_device && !r->left) r->mon->left_device(r->mon->self, why);
+    r->left = 1;
+}
+
 /* 1: st says that the device has no memory for the bond at the centre. The host does it again, and what
    follows. */
 static int leaves_device(run *r, kl_status st, const kl_err *err)
 {
     kl_err ignored;
-    char why[sizeof err->text + 64];
-    kl_exec *const ex = r->e->ex;
-    if (st != KL_ENOMEM || ex->space != KL_SPACE_DEVICE || kl_ranks_size(ex) > 1) return 0;
-    if (!r->cpu && kl_exec_open_host(ex->nthread, &r->cpu, &ignored) != KL_OK) return 0;
+    char when[64];
+    if (!can_leave(r, r->e->ex, st)) return 0;
     kl_engine_drop_operators(r->e);
     if (kl_engine_go_to(&r->e, r->cpu, r->energy, &ignored) != KL_OK) return 0;
-    snprintf(why, sizeof why, "sweep %d, bond %d: %s", r->sweep + 1, r->e->centre, err->text);
-    if (r->mon && r->mon->left_device && !r->left) r->mon->left_device(r->mon->self, why);
-    r->left = 1;
+    snprintf(when, sizeof when, "sweep %d, bond %d", r->sweep + 1, r->e->centre);
+    has_left(r, when, err);
     return 1;
 }
 
@@ -598,6 +611,29 @@ static void sum_up(run *r)
     memcpy(res->seconds_part, r->e->seconds, sizeof res->seconds_part);
 }
 
+/* The first blocks: those of a state that is given, or new ones, on the host where the device has no memory
+   for them. *g: the first stage, which may depend on what the sector is. */
+static kl_status begin(run *r, const kl_terms *terms, kl_exec *ex, const kl_engine_opts *eo, kl_stage *g,
+                       kl_state **state, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_dmrg_opts *const o = r->o;
+    const int given = *state != NULL;
+    for (;; ex = r->cpu) {
+        st = kl_engine_create(terms, ex, eo, &r->e, err);
+        if (st == KL_OK) {
+            set_whole(r);
+            *g = kl_schedule_stage(&r->plan, r->res);
+            r->e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g->held;
+            st = given ? kl_engine_resume_take(r->e, state, err)
+                       : kl_engine_start(r->e, start_m(r, g), kl_dmrg_starts(o), o->start, err);
+        }
+        if (given || !can_leave(r, ex, st)) return st;
+        has_left(r, "before the first sweep", err);
+        kl_engine_destroy(&r->e);
+    }
+}
+
 kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o,
                              const kl_dmrg_monitor *mon, kl_state **state, kl_dmrg_result *res, kl_err *err)
 {
@@ -636,13 +672,8 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
                                .host_bytes = o->host_bytes,
                                .lr_bytes = o->lr_bytes,
                                .scratch = o->scratch};
-    KL_TRY(kl_engine_create(terms, ex, &eo, &r.e, err));
-    set_whole(&r);
     KL_TRY(kl_onesite_look_at(terms, &r.look, err));
-    g = kl_schedule_stage(&r.plan, res);
-    r.e->nstate = o->direction && o->done[o->ndone].held ? o->done[o->ndone].held : g.held;
-    KL_TRY(*state ? kl_engine_resume_take(r.e, state, err)
-                  : kl_engine_start(r.e, start_m(&r, &g), kl_dmrg_starts(o), o->start, err));
+    KL_TRY(begin(&r, terms, ex, &eo, &g, state, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
     const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);
@@ -663,37 +694,4 @@ out:
     kl_exec_close(&r.cpu);
     if (st != KL_OK) kl_dmrg_result_clear(res);
     return st;
-}
-
-void kl_dmrg_result_clear(kl_dmrg_result *r)
-{
-    kl_free(&r->row);
-    kl_free(&r->entropy);
-    kl_free(&r->energy);
-    kl_free(&r->energy_kept);
-}
-
-kl_status kl_dmrg_result_levels(kl_dmrg_result *r, int nstate, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const int room = nstate > 0 ? nstate : 1;
-    kl_free(&r->energy);
-    kl_free(&r->energy_kept);
-    r->nstate = 0;
-    KL_TRY(kl_alloc(&r->energy, room, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&r->energy_kept, room, KL_MEM_MISC, err));
-    r->nstate = nstate;
-out:
-    return st;
-}
-
-kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err)
-{
-    kl_reach r;
-    const kl_status st = kl_reach_create(terms->model, terms->type, 0, terms->nsite, 0, &r, err);
-    if (st != KL_OK) return st;
-    kl_free(&r.log_count);
-    *out = r.q;
-    *n = r.n;
-    return KL_OK;
 }

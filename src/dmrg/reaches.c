@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/reaches.h"
 #include "base/mem.h"
+#include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
 #include <string.h>
 
@@ -81,4 +82,15 @@ void kl_reaches_leave(kl_reaches **pr)
     kl_free(&r->type);
     kl_reaches *gone = r;
     kl_free(&gone);
+}
+
+kl_status kl_dmrg_sectors(const kl_terms *terms, kl_qn **out, int64_t *n, kl_err *err)
+{
+    kl_reach r;
+    const kl_status st = kl_reach_create(terms->model, terms->type, 0, terms->nsite, 0, &r, err);
+    if (st != KL_OK) return st;
+    kl_free(&r.log_count);
+    *out = r.q;
+    *n = r.n;
+    return KL_OK;
 }

@@ -24,6 +24,14 @@ if not device then
 end
 local version = select(2, shell "$K --version"):match "kronlat (%S+)"
 
+-- A device that has not even the memory for the first blocks leaves them to the host.
+local _, none, note = kit.run("dmrg heisenberg --sites 16 --charge Sz=0 --exec offload --device-memory 1MB "
+    .. "--threads 1 -o none --json")
+local done = json(none)
+ok(done and done.converged and near(done.energy, -6.9117371455749, 1e-8)
+    and note:find "before the first sweep: .* %(%-%-device%-memory%); the host goes on from there",
+    "a run with next to no device memory", none, note)
+
 -- What little memory costs a sweep of DMRG: operators that come by, blocks that go out and come back.
 local chain = "$K plan hubbard --sites 20 --charge N_up=10 --charge N_dn=10 --m 1000 --threads 1 --exec offload"
 local _, little = shell(chain .. " --device-memory 60MB")
