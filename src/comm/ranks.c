@@ -3,10 +3,10 @@
 #include "comm/ranks.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/aside.h"
 #include "base/mem.h"
 
 /* ---------------------------------------------------------------- the executor */
@@ -86,11 +86,7 @@ static void *open_link(void *self)
 
 static void begin_thread(kl_linking *l)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that runs */
-    l->opening = pthread_create(&l->thread, NULL, open_link, l) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    l->opening = kl_aside_begin(&l->thread, open_link, l);
     if (!l->opening) open_link(l);
 }
 

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/aside.h"
 #include "base/mem.h"
 
 enum {
@@ -72,7 +73,6 @@ kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl
 {
     kl_status st = KL_OK;
     kl_comm_watch *w = NULL;
-    sigset_t all, before;
     pthread_condattr_t clock;
     *out = NULL;
     KL_TRY(kl_alloc(&w, 1, KL_MEM_MISC, err));
@@ -89,11 +89,7 @@ kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&w->ends, &clock);
     pthread_condattr_destroy(&clock);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that runs */
-    const int made = pthread_create(&w->thread, NULL, look, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (made == 0) *out = w, w = NULL;
+    if (kl_aside_begin(&w->thread, look, w)) *out = w, w = NULL;
     else pthread_cond_destroy(&w->ends);
 out:
     if (w) kl_free(&w->process);

@@ -6,10 +6,10 @@
 #include <assert.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/aside.h"
 #include "base/mem.h"
 #include "io/checked.h"
 #include "io/statefile.h"
@@ -383,16 +383,12 @@ kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *
                           kl_result_writing **out, kl_err *err)
 {
     kl_status st = KL_OK;
-    sigset_t all, before;
     kl_result_writing *w = NULL;
     KL_TRY(kl_alloc(&w, 1, KL_MEM_MISC, err));
     w->path = path;
     w->bytes = estimate_bytes(r, state, NULL);
     w->state = state;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the thread that runs */
-    w->has_thread = pthread_create(&w->thread, NULL, put_state, w) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    w->has_thread = kl_aside_begin(&w->thread, put_state, w);
     if (!w->has_thread) put_state(w);
 out:
     *out = w;
