@@ -65,7 +65,7 @@ typedef struct run {
     int look; /* centre: kl_onesite_look_at */
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double discarded, entropy; /* of the last truncation */
-    double *entropies;
+    kl_entropies *entropies;
     int lopsided; /* see lopsided.h, signstrings.h */
     kl_valley_settled other; /* valleys */
 } run;
@@ -76,7 +76,7 @@ static kl_status report_state(run *r, int direction, kl_err *err)
     kl_state *s = NULL;
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
     KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
-    if (r->o->entropy) memcpy(r->o->entropy, r->entropies, sizeof(double) * (size_t)(r->e->nsite - 1));
+    if (r->o->entropy) KL_TRY(kl_entropies_read(r->entropies, r->e->ex->nthread, r->o->entropy, err));
     KL_TRY(r->mon->checkpoint(r->mon->self, s, r->res->row, r->res->nrow + (direction != 0), direction, err));
 out:
     kl_state_destroy(&s);
@@ -262,6 +262,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     kl_status st = KL_OK;
     kl_trunc_info info;
     const kl_dmrg_row *const before = r->res->nrow > 0 ? &r->res->row[r->res->nrow - 1] : NULL;
+    const int told = !r->probing && direction < 0 && r->res->nrow + 1 >= r->o->nsweep; /* entropies */
+    kl_unread *const unread = r->probing ? NULL : kl_entropies_open(r->entropies, r->e->centre);
     const kl_trunc_opts t = {.m = g->m,
                              .m_min = g->m_min,
                              .discard = g->discard,
@@ -271,7 +273,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .precise = g->precise,
                              .way = r->o->truncation,
                              .settled = before && before->noise == 0,
-                             .spectrum = direction < 0 && r->res->nrow + 1 >= r->o->nsweep, /* entropies */
+                             .spectrum = told,
+                             .unread = told ? unread : NULL,
                              .fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block,
                              .watch = r->mon && !r->probing ? r->mon->truncations : NULL};
     const int c = r->e->centre;
@@ -282,7 +285,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     if (!r->probing) {
         r->discarded = info.discarded;
         r->entropy = info.entropy;
-        r->entropies[c] = info.entropy;
+        kl_entropies_put(r->entropies, c, info.entropy);
     }
     if (info.discarded > row->discarded) row->discarded = info.discarded;
     if (info.m > row->m_reached) row->m_reached = info.m;
@@ -600,8 +603,6 @@ static void sum_up(run *r)
     for (int i = 0; i < r->o->nstate; i++) res->energy[i] = last->energy[i];
     memcpy(res->energy_kept, r->energy, sizeof *res->energy_kept * (size_t)r->o->nstate);
     res->discarded = last->discarded;
-    res->entropy = r->entropies;
-    r->entropies = NULL;
     res->napply = r->e->napply;
     res->flop = r->e->flop;
     res->dim_max = r->e->dim_max;
@@ -657,9 +658,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
     } else if (*state) r.plan.m_start = kl_state_widest(*state);
     if (*state && o->direction) memcpy(r.energy, (*state)->energy, sizeof r.energy);
     if (o->records) KL_TRY(kl_reclist_create(o->records, err));
-    KL_TRY(kl_alloc(&r.entropies, terms->nsite, KL_MEM_MISC, err));
-    if (o->entropy && o->direction)
-        memcpy(r.entropies, o->entropy, sizeof(double) * (size_t)(terms->nsite - 1));
+    KL_TRY(kl_entropies_create(terms->nsite - 1, o->direction ? o->entropy : NULL, &r.entropies, err));
     kl_stage g = kl_schedule_stage(&r.plan, res);
     if (o->place) ex = o->place(o->placer, g.m);
     const kl_engine_opts eo = {.target = o->target,
@@ -676,6 +675,8 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
     KL_TRY(begin(&r, terms, ex, &eo, &g, state, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
+    KL_TRY(kl_alloc(&res->entropy, terms->nsite, KL_MEM_MISC, err));
+    KL_TRY(kl_entropies_read(r.entropies, ex->nthread, res->entropy, err));
     const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);
     if (!seen && res->stop != KL_STOP_INTERRUPTED) {
         /* truncations see the average of the states, two sites see none, half a sweep sees half */
@@ -689,7 +690,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
     res->inside = kl_prof_since(before);
 out:
     kl_canonical_destroy(&can);
-    kl_free(&r.entropies);
+    kl_entropies_destroy(&r.entropies);
     kl_engine_destroy(&r.e);
     kl_exec_close(&r.cpu);
     if (st != KL_OK) kl_dmrg_result_clear(res);

@@ -240,6 +240,8 @@ void kl_leading_clear(kl_leading *l)
     kl_least_clear(&l->least);
     kl_free(&l->least.part);
     kl_free(&l->spectrum);
+    kl_free(&l->diagonal);
+    kl_free(&l->beside);
     kl_free(&l->least_of);
     kl_free(&l->range.part);
     kl_free(&l->sec);

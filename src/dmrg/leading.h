@@ -56,7 +56,8 @@ typedef struct kl_leading_opts {
     int full, precise, there; /* as in kl_sector_case */
     int narrow;          /* as in kl_sector_case */
     int settled;         /* 1: the sweep before was one without noise */
-    int spectrum;        /* 1: the weights of all states are wanted, not only of those near the cut */
+    int spectrum;        /* 1: the weights of all states are wanted, not only of those near the cut; */
+    int put_off;         /* 1: but they may be read later, from tridiagonal matrices */
     const kl_warm *warm; /* or NULL */
     const int *least;    /* [sectors] as in kl_sector_case */
 } kl_leading_opts;
@@ -72,7 +73,10 @@ typedef struct kl_leading {
     kl_range range;
     double ncolumn; /* of all sectors */
     kl_least least; /* of some parts: see leadingleast.h */
-    double *spectrum; /* all values of these, where they are wanted; or NULL */
+    double *spectrum; /* all values of these, where they are wanted at once; or NULL */
+    int put_off; /* 1: nobody has read them: the tridiagonal matrices have them */
+    int64_t nrow; /* rows of these, */
+    double *diagonal, *beside; /* and what stands on their diagonals and next to them */
     int *least_of;  /* [nsec] which of them a sector is, or -1; NULL: there are none */
 } kl_leading;
 

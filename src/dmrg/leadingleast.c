@@ -11,15 +11,14 @@ enum {
 };
 #define FEW_STAY 0.7 /* of all columns: most sectors lose too much then */
 
-/* All values of the parts that were found, of tridiagonal matrices. Without memory for these nothing was
-   found. */
-static kl_status find_spectra(kl_leading *l, kl_dptr gram, kl_err *err)
+/* Tridiagonal matrices of the parts that were found, and all their values, unless these are put off. Without
+   memory for the matrices nothing was found. */
+static kl_status find_spectra(kl_leading *l, int put_off, kl_dptr gram, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_exec *const ex = l->range.ex;
     const int npart = l->least.npart;
     const double **d = NULL, **e = NULL;
-    double *diagonal = NULL, *beside = NULL;
     kl_least_part **of = NULL;
     int64_t *off = NULL, rows = 0;
     int *n = NULL, count = 0;
@@ -37,18 +36,25 @@ static kl_status find_spectra(kl_leading *l, kl_dptr gram, kl_err *err)
         rows += p->n;
     }
     if (count == 0) goto out;
-    KL_TRY(kl_realloc(&l->spectrum, rows, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&diagonal, rows, KL_MEM_WORK, err));
-    KL_TRY(kl_realloc(&beside, rows, KL_MEM_WORK, err));
-    st = ex->vt.tridiagonal(ex, count, n, off, gram, diagonal, beside, err);
+    KL_TRY(kl_realloc(&l->diagonal, rows, KL_MEM_WORK, err));
+    KL_TRY(kl_realloc(&l->beside, rows, KL_MEM_WORK, err));
+    st = ex->vt.tridiagonal(ex, count, n, off, gram, l->diagonal, l->beside, err);
     if (st == KL_ENOMEM) {
         for (int i = 0; i < count; i++) of[i]->tried = 0;
         st = KL_OK;
         goto out;
     }
     if (st != KL_OK) goto out;
+    l->put_off = put_off;
+    l->nrow = rows;
     rows = 0;
-    for (int i = 0; i < count; rows += n[i++]) d[i] = diagonal + rows, e[i] = beside + rows;
+    for (int i = 0; i < count; rows += n[i++]) {
+        of[i]->row = rows;
+        d[i] = l->diagonal + rows;
+        e[i] = l->beside + rows;
+    }
+    if (put_off) goto out;
+    KL_TRY(kl_realloc(&l->spectrum, rows, KL_MEM_WORK, err));
     KL_TRY(kl_divide_values(ex->nthread, count, n, d, e, l->spectrum, err));
     for (int64_t k = 0; k < rows; k++) l->spectrum[k] = l->spectrum[k] > 0 ? l->spectrum[k] : 0;
     rows = 0;
@@ -59,8 +65,6 @@ out:
     kl_free(&off);
     kl_free(&d);
     kl_free(&e);
-    kl_free(&diagonal);
-    kl_free(&beside);
     return st;
 }
 
@@ -87,7 +91,7 @@ kl_status kl_leading_least_find(kl_leading *l, const kl_leading_opts *o, const i
         least->part[least->npart++] = (kl_least_part){.n = l->way[c].width, .gram = off[c]};
     }
     KL_TRY(kl_least_find(least, gram, err));
-    if (o->spectrum) KL_TRY(find_spectra(l, gram, err));
+    if (o->spectrum) KL_TRY(find_spectra(l, o->put_off, gram, err));
 out:
     return st;
 }

@@ -15,6 +15,7 @@ typedef struct kl_least_part {
     double *value; /* [tried] ascending: of the least; borrowed from kl_least */
     double trace; /* of the whole matrix */
     const double *all; /* [n] ascending, of whoever asked for them; NULL: not known */
+    int64_t row; /* where its tridiagonal matrix begins, of whoever made one */
     int64_t t, w, small; /* where it has its matrices [n x n], [n x tried] and [tried x tried] */
     double shift;
 } kl_least_part;

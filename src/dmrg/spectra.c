@@ -7,6 +7,7 @@
 #include "base/par.h"
 #include "dmrg/sectorsvd.h"
 #include "exec/eigshare.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -623,6 +624,7 @@ kl_status kl_spectra_weights(kl_spectra *t, kl_weight **w, int64_t *n, double *u
         }
     KL_TRY(lost_weight(t, sum, &lost, err));
     sum += lost;
+    t->sum = sum;
     *unseen = lost / sum;
     if (!(sum > 0)) {
         st = kl_fail(err, KL_EBROKEN, "truncation: the wavefunction has no weight (norm^2 %s)",
@@ -630,6 +632,29 @@ kl_status kl_spectra_weights(kl_spectra *t, kl_weight **w, int64_t *n, double *u
         goto out;
     }
     for (int64_t i = 0; i < *n; i++) (*w)[i].w /= sum;
+out:
+    return st;
+}
+
+kl_status kl_spectra_unread_take(kl_spectra *t, int spin, const kl_weight *w, int64_t n, kl_unread *u,
+                                 kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (!t->lead.put_off) return KL_OK;
+    KL_TRY(kl_alloc(&u->part, t->nleast, KL_MEM_WORK, err));
+    for (int c = 0; c < t->mine->nsec; c++) {
+        const kl_least_part *const p = kl_leading_least(&t->lead, c);
+        const int states = spin < 0 ? 1 : t->mine->q[c].v[spin] + 1;
+        if (p) u->part[u->npart++] = (kl_unread_part){.n = p->n, .states = states, .at = p->row};
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const double states = spin < 0 ? 1 : t->mine->q[w[i].sec].v[spin] + 1;
+        if (w[i].w > 0 && !kl_leading_least(&t->lead, w[i].sec)) u->known += w[i].w * log(states / w[i].w);
+    }
+    u->sum = t->sum;
+    u->d = t->lead.diagonal;
+    u->e = t->lead.beside;
+    t->lead.diagonal = t->lead.beside = NULL;
 out:
     return st;
 }

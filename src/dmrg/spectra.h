@@ -5,6 +5,7 @@
 #ifndef KL_SPECTRA_H
 #define KL_SPECTRA_H
 #include "dmrg/density.h"
+#include "dmrg/entropies.h"
 #include "dmrg/leading.h"
 #include "dmrg/select.h"
 #include "dmrg/state.h"
@@ -35,6 +36,11 @@ int kl_spectra_least(const kl_spectra *s);
    so that more columns have to be tried there: least[sectors]. */
 kl_status kl_spectra_narrow(const kl_spectra *s, const int *kept, int *least, int *narrow,
                             kl_err *err) KL_MUST_CHECK;
+
+/* What kl_leading_opts' put_off left unread of the n weights, whose copies or matrices u takes: nothing where
+   all are known. spin: of a sector's charges the total spin, or -1. After kl_spectra_weights. */
+kl_status kl_spectra_unread_take(kl_spectra *s, int spin, const kl_weight *w, int64_t n, kl_unread *u,
+                                 kl_err *err) KL_MUST_CHECK;
 
 /* The states of the n weights that are marked, as the matrices of iso, which lie at data on the executor. */
 kl_status kl_spectra_states(kl_spectra *s, const kl_weight *w, int64_t n, const kl_isometry *iso,

@@ -36,6 +36,7 @@ struct kl_spectra {
     double *triangle; /* of those, with singular values: see kl_range_triangle */
     /* |psi|^2 of what they leave out, summed over the states; of this rank's; negative: not known yet */
     double lost, lost_here;
+    double sum; /* of all weights, before they became shares */
     double *host; /* the wavefunctions, or density matrices */
     int *rows; /* [sectors] of the matrices */
     int64_t *off; /* [sectors] of the density matrices */

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_TRUNCATE_H
 #define KL_TRUNCATE_H
+#include "dmrg/entropies.h"
 #include "dmrg/leading.h"
 
 typedef struct kl_trunc_watch kl_trunc_watch;
@@ -25,7 +26,9 @@ typedef struct kl_trunc_opts {
     kl_truncation way; /* by products, or exactly */
     int narrow; /* 1: the other side has no site of its own: see kl_sector_case */
     int settled; /* 1: the sweep before was one without noise */
-    int spectrum; /* 1: the weights of all states are wanted: info's entropy */
+    int spectrum; /* 1: the weights of all states are wanted: info's entropy; */
+    /* NULL; or, where one rank has all, takes those that take long to read; what it has is dropped */
+    kl_unread *unread;
     const kl_warm *warm; /* the isometry that was opened last; NULL: there was none */
     const kl_trunc_watch *watch; /* NULL: nobody looks on */
 } kl_trunc_opts;
@@ -35,7 +38,7 @@ typedef struct kl_trunc_info {
     int64_t states; /* m, or with the total spin the states of m multiplets */
     /* weight left out: of the states, from the smallest up; of products also the norm that they do not see */
     double discarded;
-    double entropy; /* -sum w ln w of the weights; NAN: not all of them are known */
+    double entropy; /* -sum w ln w of the weights; NAN: not all of them are known, or have been read */
     int matrix_max; /* largest matrix diagonalized */
     int ntried, nattempt; /* sectors of which not all weights were looked for; 1, more where too few columns
                              had been tried */

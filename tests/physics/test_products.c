@@ -91,6 +91,38 @@ static kl_status reduce_here(kl_exec *ex, int nmat, const int *n, const int64_t 
     return st;
 }
 
+/* They may be read later, too, from the same matrices: the same states are kept, as those are without. */
+static void check_unread(kl_engine *e, kl_side side, const kl_trunc_opts *all, const kl_trunc_info *at_once,
+                         const kl_trunc_info *found)
+{
+    kl_err err = {""};
+    kl_trunc_opts o = *all;
+    kl_trunc_info info;
+    kl_isometry *iso = NULL;
+    kl_dptr data;
+    kl_entropies *entropies = NULL;
+    double entropy[2], again[2];
+    const kl_wave wave = kl_engine_wave(e);
+    expect_ok(kl_entropies_create(2, (const double[2]){7, 8}, &entropies, &err), err);
+    o.unread = kl_entropies_open(entropies, 1);
+    expect_ok(kl_truncate(e->ex, side, &wave, NULL, &o, &iso, &data, &info, &err), err);
+    expect_true(isnan(info.entropy));
+    expect_eq(o.unread->npart, info.nleast);
+    expect_eq(info.nleast, found->nleast);
+    expect_near(info.discarded, found->discarded, 0);
+    kl_entropies_put(entropies, 1, info.entropy);
+    expect_ok(kl_entropies_read(entropies, 3, entropy, &err), err);
+    expect_near(entropy[0], 7, 0);
+    expect_near(entropy[1], at_once->entropy, 1e-13);
+    kl_entropies_put(entropies, 0, 9);
+    expect_ok(kl_entropies_read(entropies, 1, again, &err), err);
+    expect_near(again[0], 9, 0);
+    expect_near(again[1], entropy[1], 0); /* once read it stays */
+    kl_entropies_destroy(&entropies);
+    kl_isometry_destroy(&iso);
+    e->ex->vt.release(e->ex, &data);
+}
+
 /* Where only what goes was diagonalized, all weights may be asked for besides: the same states
    are kept, but those that are rounding, which are known as such then. */
 static void check_spectrum(kl_engine *e, kl_side side, const kl_trunc_opts *o, const kl_trunc_info *exact,
@@ -107,6 +139,7 @@ static void check_spectrum(kl_engine *e, kl_side side, const kl_trunc_opts *o, c
     e->ex->vt.tridiagonal = reduce_here;
     e->ex->eigen.least = INT_MAX; /* no vectors by these */
     expect_ok(kl_truncate(e->ex, side, &wave, NULL, &all, &iso, &data, &info, &err), err);
+    check_unread(e, side, &all, &info, found);
     e->ex->vt.tridiagonal = NULL;
     e->ex->eigen.least = least;
     expect_eq(info.nleast, found->nleast);
