@@ -15,7 +15,12 @@ local difference = kit.difference
 -- For tools that watch every access: fewer rounds, and where many runs are made, shorter ones.
 local watched = tonumber(os.getenv "KL_TEST_ROUNDS")
 local function rounds(all) return math.min(all, watched or all) end
-local function short(line) return watched and line:gsub("sites 32", "sites 16"):gsub("24", "12") or line end
+local shorter = { ["sites 32"] = "sites 16", ["sites 24"] = "sites 12", ["10,24"] = "10,12",
+    ["ladder:6x2"] = "ladder:5x2", ["torus:6x2"] = "torus:5x2", ["ring --sites 16"] = "ring --sites 14" }
+local function short(line)
+    for long, less in pairs(watched and shorter or {}) do line = line:gsub(long, less) end
+    return line
+end
 
 local kill_at = quote(absolute(assert(arg[2], "the path of kill_at is missing")))
 
@@ -57,14 +62,17 @@ end
 
 -- Plain runs, those that start from another result, and those of several states: killed twice, at any moment.
 math.randomseed(20240607)
-shell "$K dmrg heisenberg --sites 64 --charge Sz=0 -p Delta=0.8 --m 40 --threads 1 -o start.h5"
+local chain = watched and long:gsub("64", "32") or long
+shell(("$K dmrg heisenberg --sites %d --charge Sz=0 -p Delta=0.8 --m 40 --threads 1 -o start.h5")
+    :format(watched and 32 or 64))
 for _, case in ipairs {
-    { "runs", long, 3 }, { "runs that start from another result", long .. " --start start.h5", 2 },
-    { "runs of two states", (long:gsub("64", "32")) .. " --states 2", 2 },
+    { "runs", chain, 3 }, { "runs that start from another result", chain .. " --start start.h5", 2 },
+    { "runs of two states", (long:gsub("64", watched and "16" or "32")) .. " --states 2", 2 },
     -- some bonds multiply operators out, others have not the room: by sizes, not by what is in memory
     { "runs by lr with little memory", "dmrg hubbard --sites 12 -p U=8 --charge N_up=6 --charge N_dn=6 --schedule "
         .. "60:1e-4,120,120 --strategy lr --host-memory 22MB --scratch . --checkpoint-every 0.01 --threads 1", 2 },
-    { "runs with the total spin", "dmrg hubbard --sites 20 -p U=8 --charge N=20 --charge S=1 --accuracy 1e-9 "
+    { "runs with the total spin", (watched and "dmrg hubbard --sites 10 --charge N=10" or
+        "dmrg hubbard --sites 20 --charge N=20") .. " -p U=8 --charge S=1 --accuracy 1e-9 "
         .. "--checkpoint-every 0.01 --threads 1", 2 },
 } do
     local name, command = case[1], case[2]
@@ -95,9 +103,9 @@ for _, case in ipairs {
 end
 
 -- The same for exact diagonalization: a run that goes on ends with the same bits.
-local exact = "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=5 --charge N_dn=4 --measure docc --checkpoint-every 0.01 --threads 1"
+local exact = short "ed hubbard --lattice ladder:6x2 -p U=4 --charge N_up=5 --charge N_dn=4 --measure docc --checkpoint-every 0.01 --threads 1"
 local whole, seconds = undisturbed(exact .. " -o x.h5")
-if ok(whole and whole.converged, "a ladder of 12 sites, exact") then
+if ok(whole and whole.converged, "a ladder, exact") then
     local function resume(name)
         local status, out, err = run("ed --json --resume " .. name)
         local found = status == 0 and json(out)
@@ -154,7 +162,7 @@ for _, case in ipairs {
         "ed heisenberg --lattice ring --sites 16 --charge scan --temperatures 0.2:1:0.2 --samples 8 --steps 60", { "--charge Sz=0", "--samples 4", "--steps 50", "--seed 2" } },
 } do
     local name, command, fixed = table.unpack(case)
-    command = command .. " --checkpoint-every 0.01 --threads 1"
+    command = short(command) .. " --checkpoint-every 0.01 --threads 1"
     local whole, seconds = undisturbed(command .. " -o x.h5")
     local good, resumed = whole ~= nil, 0
     for round = 1, good and rounds(3) or 0 do
@@ -351,7 +359,7 @@ end
 
 -- So does a scan, which keeps the sectors in files of their own until all are done.
 do
-    local line = "dmrg heisenberg -p S=1 --sites 24 --charge Sz=0:2 --accuracy 1e-8 --checkpoint-every 0 "
+    local line = short "dmrg heisenberg -p S=1 --sites 24 --charge Sz=0:2 --accuracy 1e-8 --checkpoint-every 0 "
         .. "--threads 1 -o "
     local whole, seconds, status, err = undisturbed(line .. "s.h5")
     ok(status == 0 and whole and #whole.runs == 3 and whole.runs[1].output == "s.h5"

@@ -191,7 +191,7 @@ static void test_device_left(void **state)
     for (int sites = 1; sites <= 2; sites++) {
         double first = 0;
         int left = 0, stayed = 0, before = 0;
-        for (int64_t most = 3000000; before < 2; most = most * 2 / 3) {
+        for (int64_t most = 3000000; before < 2; most = KL_TEST_WATCHED ? most / 4 : most * 2 / 3) {
             kl_err err = {""};
             departures gone = {0};
             const kl_dmrg_monitor monitor = {.self = &gone, .left_device = count_departure};
@@ -392,13 +392,14 @@ static void test_by_weight(void **state)
 static void test_settled(void **state)
 {
     (void)state;
+    enum { M = KL_TEST_WATCHED ? 32 : 64 };
     kl_dmrg_sweep more[20];
-    for (int k = 0; k < 20; k++) more[k] = (kl_dmrg_sweep){.m = 64, .tol = 1e-8};
+    for (int k = 0; k < 20; k++) more[k] = (kl_dmrg_sweep){.m = M, .tol = 1e-8};
     for (int nstate = KL_TEST_WATCHED ? 2 : 1; nstate <= 2; nstate++) {
         core_job j;
         core_open(&j, core_model("hubbard", "F=1/2"), "cylinder:3x4", NULL, "U=8");
         core_run r = core_auto(1e-9, core_charge(j.model, "N_up=6 N_dn=5"), nstate, KL_STRATEGY_AUTO);
-        r.opts.m_max = 64;
+        r.opts.m_max = M;
         kl_test_case("%s, %d states", j.name, nstate);
         core_go(&j, &r);
         const double energy = r.res.energy[0], error = r.res.error_estimate;

