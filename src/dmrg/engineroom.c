@@ -48,15 +48,18 @@ void kl_engine_make_room(kl_engine *e, int64_t bytes)
 }
 
 /* Operators of the centre on the device, if it has memory for them and for the least that an eigensolver
-   wants there; else on the host, from where lists stream them. */
+   wants there; else on the host, from where lists stream them. A site that is about to be absorbed is in no
+   vector of the solve. */
 void kl_engine_settle(kl_engine *e)
 {
     kl_exec *const ex = e->ex;
     kl_block *const block[2] = {e->left_block[e->centre], e->right_block[e->centre + 2]};
     if (!ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE) return;
     const kl_eig_opts all = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
-    const int64_t need = kl_engine_least_bytes(e->layout.n, e->nstate);
-    kl_engine_make_room(e, vector_bytes(e->layout.n, kl_davidson_columns(&all, e->layout.n)));
+    const int64_t n = e->solve_n > 0 ? e->solve_n : e->layout.n, least = kl_engine_least_bytes(n, e->nstate),
+                  need = least > e->absorb_bytes ? least : e->absorb_bytes,
+                  most = vector_bytes(n, kl_davidson_columns(&all, n));
+    kl_engine_make_room(e, most > need ? most : need);
     for (int i = 0; i < 2; i++) {
         const int64_t bytes = block[i]->ndata * (int64_t)sizeof(double), room = ex->vt.room(ex);
         if (kl_exec_is_far(ex, block[i]->data)) {

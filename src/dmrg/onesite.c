@@ -238,6 +238,28 @@ int kl_onesite_more(int m, int64_t known)
     return (int)(growth + spare < most ? growth + spare : most);
 }
 
+/* Doubles on the executor that an expansion takes at a time beside its isometries, about: rows of a sector's
+   sketch meet every operator of the other side and its transpose; the sketch, a copy of it, and what is made
+   of it. */
+static int64_t sketch_doubles(const kl_engine *e, const kl_basis *near, int more)
+{
+    const double rows = 8.0 + (near->nsec > 0 ? 1.2 * more / near->nsec : 0.0);
+    return (int64_t)(rows * (double)near->total * (2.0 * e->mpo->nop[e->centre + 1] + 4.0 * e->nstate));
+}
+
+/* The centre's operators, where those have room on the device that wavefunctions of so many states on the
+   absorbed side, and what comes before them, leave. */
+static kl_status operators_to_absorb(kl_engine *e, kl_side side, int64_t states, int64_t bytes, kl_err *err)
+{
+    const int64_t wide = side == KL_LEFT ? e->row->basis.total : e->col->basis.total;
+    const double share = wide > states ? (double)states / (double)wide : 1;
+    e->solve_n = (int64_t)ceil(share * (double)e->layout.n);
+    e->absorb_bytes = bytes;
+    const kl_status st = kl_engine_make_operators(e, err);
+    e->solve_n = e->absorb_bytes = 0;
+    return st;
+}
+
 kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
                             kl_err *err)
 {
@@ -248,8 +270,11 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
     if (e->one || !e->warm || e->warm_side != side || e->centre == (direction > 0 ? e->nsite - 2 : 0))
         return KL_OK;
     const double t0 = kl_prof_seconds();
-    kl_engine_make_room(e, 9 * (2 * e->warm->ndata + e->layout.n * e->nstate));
-    KL_TRY(kl_engine_make_operators(e, err));
+    const int more = kl_onesite_more(m, e->warm->basis.total);
+    const int64_t isometries = 2 * e->warm->ndata + e->layout.n * e->nstate,
+                  sketch = sketch_doubles(e, side == KL_LEFT ? &e->col->basis : &e->row->basis, more);
+    kl_engine_make_room(e, 9 * isometries);
+    KL_TRY(operators_to_absorb(e, side, e->warm->basis.total + more, 9 * (isometries + sketch), err));
     KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
     one->side = side;
     const kl_expand_opts o = {.side = side,
@@ -259,7 +284,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
                               .near = side == KL_LEFT ? e->col_op : e->row_op,
                               .far = side == KL_LEFT ? e->row_op : e->col_op,
                               .known = {e->warm, e->warm_data},
-                              .more = kl_onesite_more(m, e->warm->basis.total),
+                              .more = more,
                               .full = e->full || e->ex->space == KL_SPACE_DEVICE,
                               .seed = seed,
                               .random = &e->random,
@@ -334,7 +359,7 @@ kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_er
     kl_status st = KL_OK;
     kl_onesite *one = NULL;
     if (!e->warm) return KL_OK;
-    KL_TRY(kl_engine_make_operators(e, err));
+    KL_TRY(operators_to_absorb(e, e->warm_side, e->warm->basis.total, 0, err));
     KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
     one->side = e->warm_side;
     one->iso = e->warm;
