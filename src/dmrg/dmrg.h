@@ -307,6 +307,7 @@ typedef struct kl_dmrg_plan {
     int64_t sweep_bytes, measuring_bytes;
     int64_t device_bytes; /* of a device, with blocks that wait for who wants as much, at most; else 0 */
     int64_t process_bytes; /* of all that the process takes then; 0 on a device */
+    int products; /* with H at a bond, as `seconds' count them */
     double seconds_sweep; /* estimate from a measured rate, */
     double seconds_part[KL_NPLAN]; /* and of what it is made */
     double rate; /* that rate, flop a second */

@@ -521,7 +521,7 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
     kl_plan_middle m = {.nstate = o->nstate,
                         .narrow = plan->sites == 1,
                         .mean_rows = (int)(mid->lay.npair ? row->total / row->nsec : 4),
-                        .nproduct = products_of(o),
+                        .nproduct = plan->products,
                         .flop = plan->flop_apply,
                         .nrecord = (double)plan->nrecord,
                         .dim = plan->dim,
@@ -591,7 +591,7 @@ static kl_status count_beyond(kl_exec *ex, const kl_dmrg_opts *o, const middle *
                              .lock = plan->bus.lock,
                              .seconds = plan->apply_seconds,
                              .moved_bytes = (double)plan->way[KL_PROJECTION_NOSTORAGE - 1].moved_bytes,
-                             .nproduct = products_of(o)};
+                             .nproduct = plan->products};
     plan->beyond = kl_plan_beyond_of(plan->nsite - 1, bond, plan->nsite / 2 - 1, &r);
     plan->seconds_part[KL_PLAN_BUS] = plan->beyond.seconds;
 out:
@@ -652,8 +652,10 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_prepare = dry_prepare;
     dry.vt.batch_apply = dry_apply;
     dry.vt.batch_release = dry_batch_release;
-    *plan = (kl_dmrg_plan){
-        .m = m, .nsite = terms->nsite, .sites = o->sites == KL_SITES_TWO || terms->nsite < 4 ? 2 : 1};
+    *plan = (kl_dmrg_plan){.m = m,
+                           .nsite = terms->nsite,
+                           .sites = o->sites == KL_SITES_TWO || terms->nsite < 4 ? 2 : 1,
+                           .products = products_of(o)};
     KL_TRY(make_middle(terms, ex, &dry, o, (kl_plan_keep){.m = m}, plan, &mid, err));
     count_memory(ex, o, &mid, plan);
     KL_TRY(count_seconds(ex, o, &mid, plan, err));

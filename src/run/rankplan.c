@@ -26,9 +26,8 @@ kl_rankrate kl_rankplan_between(int devices)
    (Hubbard chain, Heisenberg chains of S=1/2 and 1, Hubbard cylinder); 0.68, 0.65, 0.67 and 0.63 were
    measured. Devices. */
 static const double alike[] = {0.12, 0.08};
-/* Products with H at a bond, as in kl_dmrg_plan.seconds_sweep; exchanges of each, and of truncation and
-   growth. */
-static const double products = 5, exchanges = 5, others = 20;
+/* Of each product with H, and of truncation and growth at a bond. */
+static const double exchanges = 5, others = 20;
 /* Vectors in the memory that processors of one machine have in common: two, with room to grow. */
 #define IN_COMMON 2.5
 /* Numbers of a rank's vector from which buffers of ed are an eighth of it, and not one more: kronspread.c. */
@@ -78,6 +77,7 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int devices, int most, const k
 {
     kl_status st = KL_OK;
     const double nstep = 2.0 * (p->nsite > 3 ? p->nsite - 2 : 1), dim = 8.0 * (double)p->dim;
+    const double products = p->products;
     const double block = 8.0 * (double)p->operator_doubles / p->nsite;
     *n = rows_of(most);
     KL_TRY(kl_alloc(out, *n, KL_MEM_MISC, err));
