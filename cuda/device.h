@@ -15,6 +15,7 @@
 #endif
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,6 +88,9 @@ typedef struct kl_cuda {
     int *turns; /* [KL_TURNS] likewise: tiles in parts */
     kl_cublas *blas; /* NULL until it is wanted */
     kl_cuda_solver solver[KL_NSOLVER];
+    pthread_t opening; /* opens these, */
+    int is_opening; /* 1: it has not been waited for; */
+    int was_opening; /* 1: it has run */
     kl_cuda_crew *crew; /* NULL until one is wanted */
     /* [KL_STAGING] bytes of pinned memory, and on the device: what a kernel reads more of than fits its
        arguments */
@@ -163,6 +167,8 @@ kl_status kl_cuda_trial(kl_exec *ex, kl_trial *t, kl_err *err);
 
 /* eigen.c */
 int kl_cuda_solver_open(kl_cuda *self, int i); /* 0: it cannot be had */
+void kl_cuda_eigen_soon(kl_exec *ex);
+void kl_cuda_eigen_wait(kl_cuda *self); /* until nothing is opened by a thread any more */
 void kl_cuda_eigen_close(kl_cuda *self);
 kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
                         kl_err *err);

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 
 /* CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER */
@@ -92,6 +93,52 @@ int kl_cuda_solver_open(kl_cuda *self, int i)
     return 0;
 }
 
+/* A matrix is diagonalized, for kernels are loaded when they are first used. What fails here fails again, and
+   is told, where it is wanted. */
+static void *open_all(void *arg)
+{
+    enum { ROWS = 512 }; /* as large as those that are worth it */
+    kl_cuda *const self = arg;
+    solver api;
+    double *a = NULL, *space = NULL;
+    int nwork = 0;
+    const size_t bytes = sizeof *a * (size_t)ROWS * (ROWS + 2); /* behind the matrix its values and a code */
+    cudaSetDevice(self->device);
+    for (int i = 0; i < KL_NSOLVER; i++)
+        if (!kl_cuda_solver_open(self, i)) return NULL;
+    const kl_cuda_solver *const s = &self->solver[0];
+    if (find_solver(&api) && cudaMalloc((void **)&a, bytes) == cudaSuccess &&
+        cudaMemsetAsync(a, 0, bytes, s->stream) == cudaSuccess &&
+        api.size(s->handle, VECTORS, LOWER, ROWS, a, ROWS, a, &nwork) == 0 &&
+        cudaMalloc((void **)&space, sizeof *space * (size_t)nwork) == cudaSuccess) {
+        double *const values = a + (size_t)ROWS * ROWS;
+        api.syevd(s->handle, VECTORS, LOWER, ROWS, a, ROWS, values, space, nwork, (int *)(values + ROWS));
+        cudaStreamSynchronize(s->stream);
+    }
+    cudaFree(space);
+    cudaFree(a);
+    cudaGetLastError(); /* this thread's own */
+    return NULL;
+}
+
+void kl_cuda_eigen_soon(kl_exec *ex)
+{
+    kl_cuda *const self = ex->self;
+    sigset_t all, before;
+    if (self->was_opening) return;
+    self->was_opening = 1;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the others */
+    self->is_opening = pthread_create(&self->opening, NULL, open_all, self) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void kl_cuda_eigen_wait(kl_cuda *self)
+{
+    if (self->is_opening) pthread_join(self->opening, NULL);
+    self->is_opening = 0;
+}
+
 void kl_cuda_eigen_close(kl_cuda *self)
 {
     solver api;
@@ -157,6 +204,7 @@ kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     void *values = NULL, *infos = NULL;
     if (nmat == 0) return KL_OK;
     cudaSetDevice(self->device); /* whatever thread this is */
+    kl_cuda_eigen_wait(self);
     if (!find_solver(&api) || !kl_cuda_solver_open(self, 0))
         return host->fail(err, KL_EABSENT,
                           "--exec cuda: cuSOLVER (libcusolver.so.12) cannot be used for eigenvectors");

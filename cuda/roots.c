@@ -159,6 +159,7 @@ kl_status kl_cuda_roots(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     void *infos = NULL, *ones = NULL;
     if (nmat == 0) return KL_OK;
     cudaSetDevice(self->device); /* whatever thread this is */
+    kl_cuda_eigen_wait(self);
     if (!find_library(&api) || !open_worker(self, &api, 0))
         return host->fail(err, KL_EABSENT, "--exec cuda: cuSOLVER and cuBLAS cannot be used for factors");
     KL_TRY(host->alloc_bytes((void **)&order, nmat, sizeof *order, KL_MEM_WORK, err));

@@ -69,6 +69,7 @@ int kl_eigen_share_next(kl_exec *ex, const int *dim, int n, int whole)
 {
     const kl_eigen_share share = kl_eigen_share_best(ex, dim, n, whole);
     if (share.there == 0 || ex->eigen.saved >= ex->eigen.opening) return share.there;
+    if (ex->vt.eigen_soon) ex->vt.eigen_soon(ex);
     ex->eigen.saved += share.alone_seconds - fmax(share.here_seconds, share.there_seconds);
     return ex->eigen.saved >= ex->eigen.opening ? share.there : 0;
 }

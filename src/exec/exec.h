@@ -211,6 +211,9 @@ typedef struct kl_vtable {
        the matrices before. */
     kl_status (*eigen)(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
                        kl_err *err);
+    /* NULL, or: eigen will be asked for before long; what it takes to open is opened by a thread meanwhile.
+       Asking again does nothing. */
+    void (*eigen_soon)(kl_exec *ex);
     /* NULL, or inverse Cholesky factors: symmetric matrix i, n[i] rows at a + off[i], lower triangle read and
        spoilt, gives T at t + off[i], T^T A T = 1. good[i] (host, 1 before): 0 where A is not positive
        definite; T is undefined then. KL_EABSENT: no library; nothing has been touched. */

@@ -95,6 +95,48 @@ static void test_many(void **state)
     }
 }
 
+static int asked;
+static void soon(kl_exec *ex)
+{
+    (void)ex;
+    asked++;
+}
+
+/* An executor that takes long to open is asked to begin with that as soon as it would be worth it, and gets
+   matrices when it would have saved as much. */
+static void test_opening(void **state)
+{
+    kl_err err = {""};
+    kl_exec *ex = NULL;
+    (void)state;
+    expect_ok(kl_exec_open_host(2, &ex, &err), err);
+    ex->vt.eigen = eigen_there;
+    ex->vt.eigen_soon = soon;
+    ex->eigen.least = 20;
+    ex->eigen.ntime = 2;
+    ex->eigen.time[0] = (kl_eigen_time){20, 1, 2};
+    ex->eigen.time[1] = (kl_eigen_time){200, 1, 2};
+    ex->eigen.opening = 30;
+    answer = KL_OK;
+    calls = asked = 0;
+    check(ex, 1);
+    expect_eq(asked, 0); /* never worth it */
+    ex->eigen.time[1].there = ex->eigen.time[0].there = 1e-3;
+    check(ex, 1);
+    expect_eq(asked, 1);
+    expect_eq(calls, 0);
+    const double saved = ex->eigen.saved;
+    expect_true(saved > 0 && saved < 30);
+    ex->eigen.opening = 1.5 * saved;
+    check(ex, 1);
+    expect_eq(asked, 2);
+    expect_eq(calls, 1);
+    check(ex, 1);
+    expect_eq(asked, 2);
+    expect_eq(calls, 2);
+    kl_exec_close(&ex);
+}
+
 /* What fails there for other reasons is told. */
 static void test_failure(void **state)
 {
@@ -118,6 +160,7 @@ static void test_failure(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_many), cmocka_unit_test(test_failure)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_many), cmocka_unit_test(test_opening),
+                                       cmocka_unit_test(test_failure)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
