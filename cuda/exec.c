@@ -113,11 +113,12 @@ static void set_pools(kl_cuda *self, kl_exec *ex)
 static void fill_eigen(kl_eigen_cost *e)
 {
     /* a thread of its host has a matrix while all others have theirs: up to three times as long as alone */
-    static const kl_eigen_time h100[] = {{64, 0.8e-3, 0.6e-3}, {128, 3e-3, 0.9e-3}, {256, 12e-3, 1.5e-3},
-                                         {512, 55e-3, 3.7e-3}, {1024, 0.38, 10e-3}, {2500, 5.5, 35e-3}};
+    static const kl_eigen_time h100[] = {
+        {64, 0.8e-3, 0.6e-3}, {128, 3e-3, 0.9e-3}, {256, 12e-3, 1.5e-3},
+        {512, 55e-3, 3.7e-3}, {1024, 0.38, 10e-3}, {2500, 5.5, 35e-3},
+    };
     e->least = 100;
-    /* the first matrix takes 0.15 to 1 s, for cuSOLVER is loaded, by a thread while LAPACK has the matrices */
-    e->opening = 0.2;
+    e->opening = 0.2; /* the first matrix takes 0.15 to 1 s: a thread loads cuSOLVER while LAPACK has them */
     e->ntime = (int)(sizeof h100 / sizeof *h100);
     for (int i = 0; i < e->ntime; i++) e->time[i] = h100[i];
 }

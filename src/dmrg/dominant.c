@@ -5,10 +5,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/dominant.h"
 #include "base/mem.h"
+#include "base/parsort.h"
 #include "exec/roots.h"
 #include "record/record.h"
 #include <math.h>
-#include <stdlib.h>
+#include <stddef.h>
 
 enum {
     BESIDE = 16, /* columns tried beyond those that are expected to be kept, */
@@ -24,13 +25,6 @@ typedef struct element {
     double w;
     int part, nth;
 } element;
-
-static int by_weight(const void *pa, const void *pb)
-{
-    const element *const a = pa, *const b = pb;
-    if (a->w != b->w) return a->w > b->w ? -1 : 1;
-    return a->part != b->part ? a->part - b->part : a->nth - b->nth;
-}
 
 int kl_dominant_sure(int tried, int kept) { return kept + SURE + (int)(SURE_MORE * kept) <= tried; }
 
@@ -72,10 +66,10 @@ static kl_status take_diagonals(kl_dominant *d, int64_t nx, kl_dptr rho, int64_t
         d->part[i].trace = 0;
         for (int k = 0; k < d->part[i].n; k++) {
             d->part[i].trace += host[at + k];
-            e[at + k] = (element){host[at + k], i, k};
+            e[at + k] = (element){host[at + k] > 0 ? host[at + k] : 0, i, k};
         }
     }
-    qsort(e, (size_t)n, sizeof *e, by_weight);
+    KL_TRY(kl_sort_falling(e, n, sizeof *e, offsetof(element, w), err)); /* equal ones in their order */
 out:
     kl_batch_clear(&b);
     d->ex->vt.release(d->ex, &diagonal);

@@ -21,7 +21,6 @@
 #include "record/record.h"
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -110,12 +109,6 @@ out:
     return st;
 }
 
-static int by_value(const void *pa, const void *pb)
-{
-    const double a = *(const double *)pa, b = *(const double *)pb;
-    return (a > b) - (a < b);
-}
-
 /* Traces and shifts. */
 static kl_status look(kl_least *l, kl_dptr gram, int64_t rows, kl_err *err)
 {
@@ -128,7 +121,8 @@ static kl_status look(kl_least *l, kl_dptr gram, int64_t rows, kl_err *err)
         kl_least_part *const p = &l->part[i];
         const int cut = (int)(p->n * fmax(1 - l->stay, 0));
         for (int c = 0; c < p->n; c++) p->trace += d[at + c];
-        qsort(d + at, (size_t)p->n, sizeof *d, by_value);
+        for (int c = 0; c < p->n; c++) d[at + c] = d[at + c] > 0 ? d[at + c] : 0;
+        KL_TRY(kl_sort_rising(d + at, p->n, sizeof *d, 0, err));
         p->shift = SHIFT_CUT * d[at + cut] + SHIFT_NONE * p->trace;
     }
 out:
