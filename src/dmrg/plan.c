@@ -565,7 +565,8 @@ static void list_bonds(const middle *mid, const kl_dmrg_plan *plan, int nstate, 
             .operator_bytes = operators > 0 ? 8.0 * (double)plan->centre_doubles *
                                                   (double)(left->ndata + right->ndata) / operators
                                             : 0,
-            .least_bytes = (double)kl_engine_least_bytes((int64_t)(share * (double)plan->dim), nstate),
+            .least_bytes = (double)kl_engine_least_bytes((int64_t)(share * (double)plan->dim), nstate) +
+                           9.0 * share * (double)mid->two * nstate, /* there while operators are settled */
             .vector_bytes = 8.0 * share * (double)plan->solver_doubles,
             .block_bytes = there_bytes(&s[0], c + 1)};
         for (int k = 1; k <= c; k++) b->kept_bytes += there_bytes(&s[0], k);
