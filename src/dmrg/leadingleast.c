@@ -6,7 +6,7 @@
 #include <string.h>
 
 enum {
-    WORTH = 128,     /* columns from which it takes less time than all eigenvectors on a device, */
+    WORTH = 88,      /* columns from which it takes less time than all eigenvectors, with a device, */
     WORTH_TEST = 40, /* and where products are asked for */
 };
 #define FEW_STAY 0.7 /* of all columns: most sectors lose too much then */
