@@ -65,11 +65,14 @@ kl_eigen_share kl_eigen_share_best(const kl_exec *ex, const int *dim, int n, int
     return best;
 }
 
+/* Of what opening takes: with so much saved it begins, so that runs that are soon over do not wait for it. */
+#define SOON 0.1
+
 int kl_eigen_share_next(kl_exec *ex, const int *dim, int n, int whole)
 {
     const kl_eigen_share share = kl_eigen_share_best(ex, dim, n, whole);
     if (share.there == 0 || ex->eigen.saved >= ex->eigen.opening) return share.there;
-    if (ex->vt.eigen_soon) ex->vt.eigen_soon(ex);
     ex->eigen.saved += share.alone_seconds - fmax(share.here_seconds, share.there_seconds);
+    if (ex->vt.eigen_soon && ex->eigen.saved >= SOON * ex->eigen.opening) ex->vt.eigen_soon(ex);
     return ex->eigen.saved >= ex->eigen.opening ? share.there : 0;
 }
