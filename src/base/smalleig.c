@@ -56,6 +56,34 @@ static void reflect(const space *x, int k)
     x->f[k] = 2 / (v[k + 1] * v[k + 1] + square);
 }
 
+/* p of `wide` eights of rows of columns j to n: what goes on from one to the next stays in registers. */
+static inline __attribute__((always_inline)) void
+sum_of(int wide, const double *column, int64_t ld, const double *v, double factor, int j, int n, lanes *p)
+{
+    lanes sum[4] = {{0}};
+    for (; j < n; j++) {
+        const lanes *const c = (const lanes *)(const void *)(column + j * ld);
+        const double a = v[j] * factor;
+        for (int i = 0; i < wide; i++) sum[i] += a * c[i];
+    }
+    for (int i = 0; i < wide; i++) p[i] = sum[i];
+}
+
+/* p = sum_j factor v_j column_j, of eights [from, to) of rows, j going from k to n. */
+static inline __attribute__((always_inline)) void
+sum_columns(const space *x, const double *columns, const double *v, double factor, int k, int64_t from)
+{
+    const int64_t to = x->ld / LANES;
+    lanes *const p = (lanes *)(void *)x->p;
+    int64_t i = from;
+    for (; i + 4 <= to; i += 4) sum_of(4, columns + i * LANES, x->ld, v, factor, k, x->n, p + i);
+    if (i + 2 <= to) {
+        sum_of(2, columns + i * LANES, x->ld, v, factor, k, x->n, p + i);
+        i += 2;
+    }
+    if (i < to) sum_of(1, columns + i * LANES, x->ld, v, factor, k, x->n, p + i);
+}
+
 /* q becomes tridiagonal: d, e, and the reflections in t. */
 KL_CLONED static void reduce(const space *x)
 {
@@ -68,12 +96,7 @@ KL_CLONED static void reduce(const space *x)
         const lanes *const vv = (const lanes *)(const void *)v;
         lanes *const p = (lanes *)(void *)x->p;
         lanes sum = {0};
-        for (int64_t i = from; i < to; i++) p[i] = (lanes){0};
-        for (int j = k + 1; j < x->n; j++) {
-            const lanes *const column = (const lanes *)(const void *)(x->q + j * x->ld);
-            const double factor = v[j] * x->f[k];
-            for (int64_t i = from; i < to; i++) p[i] += factor * column[i];
-        }
+        sum_columns(x, x->q, v, x->f[k], k + 1, from);
         for (int64_t i = from; i < to; i++) sum += p[i] * vv[i];
         double half = 0;
         for (int i = 0; i < LANES; i++) half += sum[i];
@@ -103,11 +126,7 @@ KL_CLONED static void multiply_out(const space *x, int turned)
         const int64_t from = (k + 1) / LANES;
         lanes *const p = (lanes *)(void *)x->p;
         if (!(x->f[k] > 0)) continue;
-        for (int64_t j = from; j < to; j++) p[j] = (lanes){0};
-        for (int i = k + 1; i < x->n; i++) {
-            const lanes *const r = (const lanes *)(const void *)(row + i * x->ld);
-            for (int64_t j = from; j < to; j++) p[j] += v[i] * r[j];
-        }
+        sum_columns(x, row, v, 1, k + 1, from);
         for (int i = k + 1; i < x->n; i++) {
             lanes *const r = (lanes *)(void *)(row + i * x->ld);
             const double factor = v[i] * x->f[k];
