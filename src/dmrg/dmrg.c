@@ -7,7 +7,7 @@
       trials with a part of H weakened look for another valley;
    4. the state is told to the caller after every sweep and when a checkpoint is due.
    SPDX-License-Identifier: Apache-2.0 */
-#include "dmrg/dmrg.h"
+#include "dmrg/dmrgbase.h"
 #include "dmrg/canonical.h"
 #include "dmrg/engine.h"
 #include "dmrg/engineroom.h"
@@ -35,8 +35,6 @@ const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
 enum {
     VALLEY_SWEEPS = 50, /* after which another valley is no longer looked for */
     START_M = 24,      /* states of a start that is made up */
-    PROBE_WIDE = 256, /* and of the blocks that a probe begins in, where a run kept more than twice as many */
-    PROBE_MORE = 2, /* sweeps more with noise then, a tenth of what one in such blocks takes */
     WHOLE_APPLY = 2000 /* products for each state of a sector that is solved as a whole */
 };
 #define WHOLE 65536.0        /* states of such a sector at most, */
@@ -48,27 +46,7 @@ enum {
    a few sites, a wide domain wall, and guards met by chance are not its mirror image. */
 #define CLOSE 0.6
 
-typedef struct run {
-    kl_engine *e;
-    const kl_dmrg_opts *o;
-    const kl_dmrg_monitor *mon;
-    kl_dmrg_result *res;
-    kl_schedule plan; /* what the sweeps that are made ask for */
-    double energy[KL_MAX_STATE];
-    double constant;
-    kl_exec *where; /* of the last sweep of its own */
-    kl_exec *cpu; /* opened for a probe, or where a device had no memory left; NULL: none was needed */
-    int left; /* 1: that device was left */
-    int probing; /* 1: these sweeps look for states that the run missed, and are not its own */
-    /* of the current sweep: its clock, and what stood in its row before this process */
-    double sweep_start, seconds_before, flop_before;
-    int look; /* centre: kl_onesite_look_at */
-    int sweep, istep, interrupted; /* interrupted: the direction it was in */
-    double discarded, entropy; /* of the last truncation */
-    kl_entropies *entropies;
-    int lopsided; /* see lopsided.h, signstrings.h */
-    kl_valley_settled other; /* valleys */
-} run;
+typedef kl_dmrg_course run;
 
 static kl_status report_state(run *r, int direction, kl_err *err)
 {
@@ -295,7 +273,7 @@ out:
     return st;
 }
 
-static kl_status go_right(run *r, const kl_stage *g, int nstep, kl_dmrg_row *row, kl_err *err)
+kl_status kl_dmrg_go_right(run *r, const kl_stage *g, int nstep, kl_dmrg_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
     while (r->e->centre < r->e->nsite - 2 && !r->interrupted) KL_TRY(step(r, g, 1, nstep, row, err));
@@ -304,16 +282,16 @@ out:
 }
 
 /* There and back again over all bonds, from wherever the centre is. */
-static kl_status go_over(run *r, const kl_stage *g, int to_right, int nstep, kl_dmrg_row *row, kl_err *err)
+kl_status kl_dmrg_go_over(run *r, const kl_stage *g, int to_right, int nstep, kl_dmrg_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
-    if (to_right) KL_TRY(go_right(r, g, nstep, row, err));
+    if (to_right) KL_TRY(kl_dmrg_go_right(r, g, nstep, row, err));
     while (r->e->centre > 0 && !r->interrupted) KL_TRY(step(r, g, -1, nstep, row, err));
 out:
     return st;
 }
 
-static kl_dmrg_row new_row(const run *r, const kl_stage *g)
+kl_dmrg_row kl_dmrg_new_row(const run *r, const kl_stage *g)
 {
     kl_dmrg_row row = {.m = g->m,
                        .sites = g->sites,
@@ -338,13 +316,13 @@ static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
               under_way = r->o->direction != 0 && res->nrow == r->o->ndone, nstep = 2 * (n - 2) + 1;
     KL_TRY(kl_realloc(&res->row, res->nrow + 1, KL_MEM_MISC, err));
     kl_dmrg_row *const row = &res->row[res->nrow];
-    *row = under_way ? r->o->done[res->nrow] : new_row(r, g);
+    *row = under_way ? r->o->done[res->nrow] : kl_dmrg_new_row(r, g);
     r->sweep_start = kl_prof_seconds();
     r->seconds_before = row->seconds;
     r->flop_before = row->flop - e->flop;
     r->istep = !under_way ? 0 : r->o->direction > 0 ? e->centre : 2 * (n - 2) - e->centre;
     if (!under_way && (fresh || n == 2)) KL_TRY(optimize(r, g, 1, nstep, row, err));
-    KL_TRY(go_over(r, g, !(under_way && r->o->direction < 0), nstep, row, err));
+    KL_TRY(kl_dmrg_go_over(r, g, !(under_way && r->o->direction < 0), nstep, row, err));
     for (int i = 0; i < r->e->nstate; i++)
         if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
     for (int i = 0; i < r->o->nstate; i++) row->kept = fmax(row->kept, r->energy[i] - row->energy[i]);
@@ -442,55 +420,6 @@ out:
     return st;
 }
 
-/* Where a sweep of few states is fast: launches take a device longer. Without memory the old executor. */
-static kl_exec *fast_for_few(run *r, int m)
-{
-    kl_err ignored;
-    if (r->o->place && !r->left) return r->o->place(r->o->placer, m);
-    if (r->e->ex->space != KL_SPACE_DEVICE) return r->e->ex;
-    if (!r->cpu && kl_exec_open_host(r->e->ex->nthread, &r->cpu, &ignored) != KL_OK) return r->e->ex;
-    return r->cpu;
-}
-
-/* A few cheap sweeps with guards, from the state at the end of a run: the gaps go into the last row. A state
-   that lies close to the wanted ones has then support in the basis, which it may have lost before; sweeps of
-   one state alone cannot tell. The state itself is spoilt. */
-static kl_status probe(run *r, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
-    double energy[KL_MAX_STATE];
-    memcpy(energy, r->energy, sizeof energy);
-    r->probing = 1;
-    const int wide = last->m_reached > 2 * PROBE_WIDE;
-    const kl_trunc_opts few = {
-        .m = PROBE_WIDE, .nstate = r->e->nstate, .full = r->o->full, .way = r->o->truncation};
-    if (wide) { /* no bond is optimized in blocks as wide as the run's */
-        KL_TRY(kl_engine_carry(r->e, r->e->nsite - 2, &few, err));
-        KL_TRY(kl_engine_go_to(&r->e, fast_for_few(r, few.m), r->energy, err));
-        KL_TRY(kl_engine_carry(r->e, 0, &few, err));
-    }
-    for (int k = wide ? -PROBE_MORE : 0; k < KL_PROBE_SWEEPS && !r->interrupted; k++) {
-        const kl_stage g = kl_schedule_probe(&r->plan, k);
-        kl_dmrg_row row = new_row(r, &g);
-        KL_TRY(kl_engine_hold(r->e, g.held, err));
-        if (k == 0 && !wide) { /* until then blocks have as many states as the run had */
-            KL_TRY(go_right(r, &g, 0, &row, err));
-            KL_TRY(kl_engine_go_to(&r->e, fast_for_few(r, g.m), r->energy, err));
-        }
-        KL_TRY(go_over(r, &g, 1, 0, &row, err));
-        if (!r->interrupted && k == KL_PROBE_SWEEPS - 1) {
-            memcpy(last->gap, row.gap, sizeof last->gap);
-            last->probed = 1;
-        }
-    }
-    r->interrupted = 0; /* what the run found stands */
-    memcpy(r->energy, energy, sizeof energy);
-out:
-    r->probing = 0;
-    return st;
-}
-
 /* Where a converged run that began afresh may lie in a valley that is not the lowest, it goes on from the one
    that is; what was seen beyond its state says nothing of that one. *ends: 0 then. */
 static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *err)
@@ -509,7 +438,7 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     for (int k = 0; k < res->nrow; k++) here.flop += res->row[k].flop;
     kl_engine_opts same = kl_engine_options(r->e);
     same.nstate = 1;
-    st = kl_valleys_compare(r->e->terms, fast_for_few(r, START_M), &same, r->o, r->mon, &here, &lower,
+    st = kl_valleys_compare(r->e->terms, kl_dmrg_fast_for_few(r, START_M), &same, r->o, r->mon, &here, &lower,
                             &r->other, err);
     res->searched = st == KL_OK && !r->other.cut;
     if (st == KL_ENOMEM) st = KL_OK; /* what was found stands */
@@ -538,7 +467,7 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
         KL_TRY(kl_signstrings_lost(r->e->terms, *state, &r->lopsided, err));
     if (r->res->stop == KL_STOP_INTERRUPTED) goto out;
     if (kl_schedule_unguarded(&r->plan, r->res)) {
-        st = probe(r, err);
+        st = kl_dmrg_probe(r, *state, err);
         /* it carries more states than the run did; what was found stands, its gap unknown */
         if (st == KL_ENOMEM && kl_ranks_size(r->where) == 1) {
             st = KL_OK;
@@ -640,12 +569,12 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
 {
     kl_status st = KL_OK;
     const double t0 = kl_prof_seconds();
-    const kl_prof_times before = kl_prof_since((kl_prof_times){{0}});
     kl_canonical *can = NULL;
     run r = {.o = o,
              .mon = mon,
              .res = res,
              .constant = terms->constant,
+             .before = kl_prof_since((kl_prof_times){{0}}),
              .plan = {.opts = o, .unit = kl_terms_units(terms), .nsite = terms->nsite}};
     *res = (kl_dmrg_result){.nstate = 0};
     KL_TRY(kl_dmrg_result_levels(res, o->nstate, err));
@@ -686,8 +615,8 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
         for (int cut = 1; cut < terms->nsite; cut++) res->entropy[cut - 1] = kl_canonical_entropy(can, cut);
     }
     if (res->stop != KL_STOP_INTERRUPTED) (*state)->nstate = o->nstate; /* guards have served */
-    res->seconds = kl_prof_seconds() - t0;
-    res->inside = kl_prof_since(before);
+    res->seconds = kl_prof_seconds() - t0 - r.apart;
+    res->inside = kl_prof_since(r.before);
 out:
     kl_canonical_destroy(&can);
     kl_entropies_destroy(&r.entropies);

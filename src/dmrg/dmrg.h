@@ -245,6 +245,9 @@ typedef struct kl_dmrg_monitor {
     kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
                             int direction, kl_err *err);
     int (*due)(void *self);
+    /* On the first of several ranks, while the last one looks beyond the state at the end of a schedule: for
+       what is done with the state that the run returns, without the others. May be NULL. */
+    void (*meanwhile)(void *self, const kl_state *state);
     const struct kl_trunc_watch *truncations; /* NULL, or who is told of each, a probe's apart */
 } kl_dmrg_monitor;
 

@@ -375,8 +375,7 @@ static void *put_state(void *self)
 
 int kl_result_worth_thread(const kl_state *state)
 {
-    const int64_t least = 4000000; /* numbers */
-    return kl_statefile_size(state) >= least;
+    return kl_statefile_size(state) >= 4000000; /* numbers */
 }
 
 kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *state,
@@ -404,6 +403,15 @@ kl_status kl_result_end(kl_result_writing **pw, const kl_result *r, kl_err *err)
     if (st == KL_OK) st = kl_checked_finish(&w->file, put_all(&w->file.out, r, NULL, NULL, err), err);
     kl_free(pw);
     return st;
+}
+
+void kl_result_drop(kl_result_writing **pw)
+{
+    kl_result_writing *const w = *pw;
+    if (w == NULL) return;
+    if (w->has_thread) pthread_join(w->thread, NULL);
+    if (w->put == KL_OK) kl_atomic_drop(&w->file.atomic);
+    kl_free(pw);
 }
 
 /* ---------------------------------------------------------------- reading the description */

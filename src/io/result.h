@@ -99,6 +99,8 @@ typedef struct kl_result_writing kl_result_writing;
 kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *state, kl_result_writing **w,
                           kl_err *err) KL_MUST_CHECK;
 kl_status kl_result_end(kl_result_writing **w, const kl_result *r, kl_err *err) KL_MUST_CHECK;
+/* Instead of end: path is as it was. Accepts NULL. */
+void kl_result_drop(kl_result_writing **w);
 /* Whether a state is so large. */
 int kl_result_worth_thread(const kl_state *state);
 

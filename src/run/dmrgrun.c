@@ -8,7 +8,7 @@
 
 #include "base/mem.h"
 #include "base/prof.h"
-#include "comm/ranks.h"
+#include "comm/share.h"
 #include "config.h"
 #include "dmrg/components.h"
 #include "dmrg/schedule.h"
@@ -235,12 +235,17 @@ static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_
     return KL_OK;
 }
 
-kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_run, kl_result *r,
-                             kl_err *err)
+static kl_exec *executor_of(const kl_task *t)
+{
+    return t->placement ? kl_placement_last(t->placement) : t->ex;
+}
+
+/* What is asked for, and after a run what is told in any case. */
+static kl_status measure_by(const kl_task *t, kl_exec *ex, const kl_state *state, int nmanifold,
+                            int after_run, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
-    kl_exec *host = NULL;
     const char **text = NULL, *standard[KL_REQUEST_STANDARD];
     const int nstandard = after_run ? kl_request_standard(kl_task_named(t), standard) : 0;
     int n = 0;
@@ -251,21 +256,32 @@ kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_
         for (int k = 0; k < o->measure.n; k++) asked |= !strcmp(o->measure.text[k], standard[i]);
         if (!asked) text[n++] = standard[i];
     }
-    const kl_request_scene scene =
-        kl_dmrgrun_scene(t, t->placement ? kl_placement_last(t->placement) : t->ex);
-    KL_TRY(kl_request_run(&scene, n, text, state, kl_dmrgrun_manifold(&r->dmrg), r, err));
+    const kl_request_scene scene = kl_dmrgrun_scene(t, ex);
+    KL_TRY(kl_request_run(&scene, n, text, state, nmanifold, r, err));
+out:
+    kl_free(&text);
+    return st;
+}
+
+kl_status kl_dmrgrun_measure(const kl_task *t, const kl_state *state, int after_run, kl_result *r,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_exec *const ex = executor_of(t);
+    kl_exec *host = NULL;
+    KL_TRY(measure_by(t, ex, state, kl_dmrgrun_manifold(&r->dmrg), after_run, r, err));
     if (!after_run || t->molecule == NULL) goto out;
     const kl_schedule s = {.opts = &t->dmrg, .unit = kl_terms_units(t->terms), .nsite = t->terms->nsite};
+    const kl_terms *const plain = kl_task_plain(t);
     const double before = r->dmrg.error_estimate;
-    st = kl_moleculetask_measure(t->molecule, scene.ex, t->lat, scene.plain, state, o->two_body, r, err);
-    if (st == KL_ENOMEM && scene.ex->space == KL_SPACE_DEVICE && !scene.ex->ranks) {
-        KL_TRY(kl_exec_open_host(scene.ex->nthread, &host, err)); /* which has the memory */
-        st = kl_moleculetask_measure(t->molecule, host, t->lat, scene.plain, state, o->two_body, r, err);
+    st = kl_moleculetask_measure(t->molecule, ex, t->lat, plain, state, t->o->two_body, r, err);
+    if (st == KL_ENOMEM && ex->space == KL_SPACE_DEVICE && !ex->ranks) {
+        KL_TRY(kl_exec_open_host(ex->nthread, &host, err)); /* which has the memory */
+        st = kl_moleculetask_measure(t->molecule, host, t->lat, plain, state, t->o->two_body, r, err);
     }
     kl_dmrgrun_mixed(&r->dmrg, before, kl_schedule_wanted(&s, r->dmrg.energy[0]));
 out:
     kl_exec_close(&host);
-    kl_free(&text);
     return st;
 }
 
@@ -300,8 +316,30 @@ static kl_status tell_seconds(const kl_exec *ex, const kl_dmrg_result *r, kl_err
 static void begin_file(kl_dmrgrun *x, const kl_state *state)
 {
     kl_err ignored; /* then all is written at the end */
-    if (!kl_ranks_first(x->t->ex) || !kl_result_worth_thread(state)) return;
+    const int keeps = x->path != NULL && x->path[0] != '\0';
+    if (!keeps || !kl_ranks_first(x->t->ex) || !kl_result_worth_thread(state)) return;
     if (kl_result_begin(x->path, x->r, state, &x->writing, &ignored) != KL_OK) x->writing = NULL;
+}
+
+/* What a run tells in any case: more ranks are not worth their messages for that, as it goes from site to
+   site. */
+static void on_meanwhile(void *self, const kl_state *state)
+{
+    kl_dmrgrun *const x = self;
+    begin_file(x, state);
+    x->unmeasured = measure_by(x->t, kl_share_alone(executor_of(x->t)), state, 1, 1, x->r, &x->why);
+    x->measured = 1;
+}
+
+/* All ranks know what became of it on the first. */
+static void tell_measured(kl_dmrgrun *x)
+{
+    kl_comm *const c = x->t->ex->ranks ? x->t->ex->ranks->comm : NULL;
+    if (c == NULL) return;
+    kl_comm_broadcast(c, 0, &x->measured, sizeof x->measured);
+    if (!x->measured) return;
+    kl_comm_broadcast(c, 0, &x->unmeasured, sizeof x->unmeasured);
+    kl_comm_broadcast(c, 0, &x->why, sizeof x->why);
 }
 
 kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
@@ -318,8 +356,11 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
                                      .left_device = on_left_device,
                                      .interrupted = asked_to_stop,
                                      .checkpoint = keeps ? on_checkpoint : NULL,
-                                     .due = keeps ? checkpoint_due : NULL};
+                                     .due = keeps ? checkpoint_due : NULL,
+                                     .meanwhile =
+                                         t->molecule == NULL && t->o->measure.n == 0 ? on_meanwhile : NULL};
     x->unmeasured = KL_OK;
+    x->measured = 0;
     kl_result_destroy(&x->r);
     KL_TRY(kl_runfile_options(t->o, t, x->at, &text, err));
     const kl_result_origin origin = {KL_VERSION, t->o->command_line, text};
@@ -339,9 +380,12 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     /* the row of a broken sweep stands in the table */
     x->r->sweep_done = found.nrow - (found.direction != 0);
     if (!x->r->finished) goto out;
-    if (keeps) begin_file(x, *state);
+    tell_measured(x);
+    if (x->measured) goto out;
+    begin_file(x, *state);
     x->unmeasured = kl_dmrgrun_measure(t, *state, 1, x->r, &x->why);
 out:
+    if (st != KL_OK || !x->r->finished) kl_result_drop(&x->writing);
     kl_dmrg_result_clear(&found);
     kl_free(&text);
     return st;

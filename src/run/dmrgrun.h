@@ -30,6 +30,7 @@ typedef struct kl_dmrgrun {
     kl_result *r;         /* what is found, the caller's to destroy */
     kl_status unmeasured; /* KL_OK, or why what --measure asks for is missing: the run itself is kept */
     kl_err why;
+    int measured; /* 1: unmeasured says what became of it, of the first of several ranks */
     kl_pace pace;
     kl_result_writing *writing; /* NULL, or the file that holds the state of r already: kl_result_end */
 } kl_dmrgrun;

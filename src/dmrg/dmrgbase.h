@@ -1,0 +1,51 @@
+/* What sweeps (dmrg.c) and the look beyond what they find (probe.c) share.
+   SPDX-License-Identifier: Apache-2.0 */
+#ifndef KL_DMRGBASE_H
+#define KL_DMRGBASE_H
+#include "dmrg/dmrg.h"
+#include "dmrg/engine.h"
+#include "dmrg/entropies.h"
+#include "dmrg/schedule.h"
+#include "dmrg/valleys.h"
+
+typedef struct kl_dmrg_course {
+    kl_engine *e;
+    const kl_dmrg_opts *o;
+    const kl_dmrg_monitor *mon;
+    kl_dmrg_result *res;
+    kl_schedule plan; /* what the sweeps that are made ask for */
+    double energy[KL_MAX_STATE];
+    double constant;
+    kl_exec *where; /* of the last sweep of its own */
+    kl_exec *cpu; /* opened for a probe, or where a device had no memory left; NULL: none was needed */
+    int left; /* 1: that device was left */
+    int probing; /* 1: these sweeps look for states that the run missed, and are not its own */
+    /* of the current sweep: its clock, and what stood in its row before this process */
+    double sweep_start, seconds_before, flop_before;
+    int look; /* centre: kl_onesite_look_at */
+    int sweep, istep, interrupted; /* interrupted: the direction it was in */
+    double discarded, entropy; /* of the last truncation */
+    kl_entropies *entropies;
+    int lopsided; /* see lopsided.h, signstrings.h */
+    kl_valley_settled other; /* valleys */
+    /* what ranks did apart from each other, at the end: not the run's */
+    double apart;
+    kl_prof_times before; /* the run, and what was measured apart */
+} kl_dmrg_course;
+
+kl_dmrg_row kl_dmrg_new_row(const kl_dmrg_course *r, const kl_stage *g);
+/* Optimizes the bonds to the right of the centre; nstep: of all the sweep, as is told. */
+kl_status kl_dmrg_go_right(kl_dmrg_course *r, const kl_stage *g, int nstep, kl_dmrg_row *row,
+                           kl_err *err) KL_MUST_CHECK;
+/* There and back again over all bonds, from wherever the centre is. */
+kl_status kl_dmrg_go_over(kl_dmrg_course *r, const kl_stage *g, int to_right, int nstep, kl_dmrg_row *row,
+                          kl_err *err) KL_MUST_CHECK;
+
+/* Where a sweep of few states is fast: launches take a device longer. Without memory the old executor. */
+kl_exec *kl_dmrg_fast_for_few(kl_dmrg_course *r, int m);
+/* A few cheap sweeps with guards, from the state at the end of a run, which the engine holds: the gaps go
+   into the last row. A state that lies close to the wanted ones has then support in the basis, which it may
+   have lost before; sweeps of one state alone cannot tell. The engine's state is spoilt. */
+kl_status kl_dmrg_probe(kl_dmrg_course *r, const kl_state *state, kl_err *err) KL_MUST_CHECK;
+
+#endif
