@@ -2,7 +2,6 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "crew.h"
 #include <pthread.h>
-#include <signal.h>
 
 typedef struct seat {
     kl_cuda_crew *of;
@@ -53,25 +52,21 @@ static kl_cuda_crew *open_crew(kl_cuda *self)
     return self->crew = c;
 }
 
-/* As many members as there is memory for, up to n; they leave signals to the others. */
-static void engage(kl_cuda_crew *c, int n)
+/* As many members as threads can be had, up to n. */
+static void engage(const kl_cuda_host *host, kl_cuda_crew *c, int n)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (; c->nseat < n; c->nseat++) {
         seat *const s = &c->seat[c->nseat];
         *s = (seat){.of = c, .nth = c->nseat + 1};
-        if (pthread_create(&s->thread, NULL, member, s) != 0) break;
+        if (!host->aside_begin(&s->thread, member, s)) break;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void kl_cuda_crew_run(kl_cuda *self, int n, void *(*fn)(void *), void *const *arg)
 {
     kl_cuda_crew *const c = n < 2 ? NULL : self->crew ? self->crew : open_crew(self);
     if (c) {
-        engage(c, n - 1 < KL_NSOLVER - 1 ? n - 1 : KL_NSOLVER - 1);
+        engage(self->host, c, n - 1 < KL_NSOLVER - 1 ? n - 1 : KL_NSOLVER - 1);
         pthread_mutex_lock(&c->lock);
         c->n = n < c->nseat + 1 ? n : c->nseat + 1;
         c->busy = c->n - 1;

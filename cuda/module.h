@@ -10,6 +10,7 @@
 #include "device/devbatch.h"
 #include "device/devkron.h"
 #include "device/storage.h"
+#include "base/aside.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "device/spdev.h"
@@ -20,9 +21,10 @@ extern "C" {
 
 /* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h, pool.h
    and kron.h changes its meaning */
-enum { KL_CUDA_ABI = 23 };
+enum { KL_CUDA_ABI = 24 };
 
-/* The program's part: functions of base.h, mem.h, par.h, pool.h, devbatch.h, devkron.h under their names. */
+/* The program's part: functions of base.h, mem.h, par.h, aside.h, pool.h, devbatch.h, devkron.h under their
+   names. */
 typedef struct kl_cuda_host {
     kl_status (*fail)(kl_err *err, kl_status st, const char *fmt, ...) KL_PRINTF(3, 4);
     kl_status (*alloc_bytes)(void **ptr, int64_t n, size_t size, kl_mem_kind kind, kl_err *err);
@@ -31,6 +33,7 @@ typedef struct kl_cuda_host {
     void *(*mem_take_pages)(int64_t bytes, int nthread);
     void (*mem_give_pages)(void *pages);
     void (*par_for)(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
+    int (*aside_begin)(pthread_t *thread, void *(*fn)(void *), void *self);
     void *(*pool_take)(kl_pool *p, int64_t bytes);
     void (*pool_give)(kl_pool *p, void *block, int64_t bytes);
     kl_status (*pool_alloc)(kl_pool *p, int64_t bytes, void **out, kl_err *err);

@@ -17,6 +17,7 @@ static const kl_cuda_host services = {
     .mem_take_pages = kl_mem_take_pages,
     .mem_give_pages = kl_mem_give_pages,
     .par_for = kl_par_for,
+    .aside_begin = kl_aside_begin,
     .pool_take = kl_pool_take,
     .pool_give = kl_pool_give,
     .pool_alloc = kl_pool_alloc,

@@ -90,7 +90,8 @@ kl_status kl_exec_alloc_operators(kl_exec *ex, int64_t n, kl_dptr *out, kl_err *
 void kl_exec_keep_operators(kl_exec *ex, int64_t n, kl_dptr *p)
 {
     const int64_t bytes = n * (int64_t)sizeof(double);
-    /* with what it has itself they would be half of the room; what is there without a limit is beyond sums */
+    /* it counts as used already, so what is left is compared with it, not with twice of it: the room of a
+       device without a limit is INT64_MAX, to which nothing can be added */
     if (ex->vt.alloc_far && (ex->projection == KL_PROJECTION_NOSTORAGE || ex->vt.room(ex) < bytes))
         kl_exec_move_operators(ex, 1, n, p);
 }

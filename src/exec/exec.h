@@ -336,7 +336,8 @@ kl_status kl_exec_operators_in(kl_exec *ex, const double *host, int64_t n, kl_dp
    there is no such memory, all stays where it is; 1: it moved. */
 int kl_exec_move_operators(kl_exec *ex, int far, int64_t n, kl_dptr *p);
 int kl_exec_is_far(kl_exec *ex, kl_dptr p);
-/* n numbers that have been made on the device go where kl_exec_alloc_operators would have put them. */
+/* An operator that was made on the device, n numbers at *p, goes on to the host (*p then says where) where
+   all operators wait there, or where fewer bytes than it has are left on the device. */
 void kl_exec_keep_operators(kl_exec *ex, int64_t n, kl_dptr *p);
 
 /* The entry of ex->fastest that a list is for. */
