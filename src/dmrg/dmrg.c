@@ -95,9 +95,9 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
 static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
 {
     kl_expand_info info;
-    const uint64_t half = 2 * (uint64_t)r->sweep + (direction > 0);
+    const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
     const kl_status st =
-        kl_onesite_absorb(r->e, direction, g->m, r->o->seed + half * (uint64_t)r->e->nsite, &info, err);
+        kl_onesite_absorb(r->e, direction, g->m, r->o->seed + place + (direction > 0), &info, err);
     if (st == KL_OK && direction < 0) row->variance += info.residual;
     return st;
 }

@@ -116,7 +116,6 @@ void kl_engine_destroy(kl_engine **pe)
     if (!e) return;
     drop_centre(e);
     drop_warm(e);
-    kl_randoms_forget(e->ex, &e->random);
     for (int p = 0; p <= e->nsite; p++) {
         if (e->left_block) kl_block_destroy(&e->left_block[p]);
         if (e->right_block) kl_block_destroy(&e->right_block[p]);

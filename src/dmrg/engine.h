@@ -4,7 +4,6 @@
 #ifndef KL_ENGINE_H
 #define KL_ENGINE_H
 #include "dmrg/parts.h"
-#include "dmrg/randoms.h"
 #include "dmrg/reaches.h"
 #include "dmrg/state.h"
 #include "dmrg/superblock.h"
@@ -40,7 +39,6 @@ typedef struct kl_engine {
     /* the wavefunctions with the side that was opened last in the basis of `warm`, until the centre is
        solved; psi.addr 0: not there */
     kl_ahead ahead;
-    kl_randoms random; /* of expansions */
     kl_enlarged *row, *col; /* bases of the centre */
     kl_layout layout;
     kl_dptr psi; /* [nstate][layout.n] */

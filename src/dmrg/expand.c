@@ -6,6 +6,8 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/expand.h"
 #include "base/mem.h"
+#include "base/par.h"
+#include "base/random.h"
 #include "comm/ranks.h"
 #include "dmrg/channel.h"
 #include "dmrg/gramcolumns.h"
@@ -20,9 +22,9 @@
 enum {
     SPARE = 2, /* rows of a sector's sketch beyond its share of the states to add; */
     SPARE_FULL = 8, /* and where sectors are filled up */
-    CLEANINGS = 2, /* of G, out of the known basis: one leaves rounding of what it takes away */
+    CLEANINGS = 2, /* projections out of the known basis: one leaves rounding of what it takes away */
     FEWER = 4, /* rows of a wanted wavefunction over those of a light one */
-    TOGETHER = 1 << 14 /* random numbers a thread makes at a time */
+    TOGETHER = 1 << 15 /* random numbers a thread makes at a time */
 };
 #define ROUNDING 1e-28 /* of |G|^2 before it was cleaned: what rounding leaves of a row in the known basis */
 
@@ -46,11 +48,10 @@ typedef struct sketch {
     strip *strip; /* [sectors of the near side] */
     int ldomega; /* rows of Omega, those of the largest sector */
     int64_t nomega, ng, ne;
-    kl_dptr k, g, e;
-    kl_dptr before; /* G before the known basis was taken out of it; none: there was nothing to take */
+    kl_dptr omega, k, g, e;
     int64_t *kplace; /* [operators of the cut][adjoint 0, 1][near sectors]: of K, or -1 */
     int64_t nk;
-    double *small, *value; /* eigenvectors of G G^T, and values, ascending */
+    double *guess, *small, *value; /* of Omega; eigenvectors of G G^T, and values, ascending */
     double square; /* |G|^2 before the known basis was taken out of it */
 } sketch;
 
@@ -106,6 +107,27 @@ out:
     return st;
 }
 
+/* 1. Omega, of variance 1. */
+static void guess_task(void *self, int64_t i, int thread)
+{
+    const sketch *const t = self;
+    const int64_t from = i * TOGETHER, to = from + TOGETHER < t->nomega ? from + TOGETHER : t->nomega;
+    (void)thread;
+    for (int64_t k = from; k < to; k++) t->guess[k] = sqrt(3.0) * kl_random_at(t->o->seed, k);
+}
+
+static kl_status guess(sketch *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_realloc(&t->guess, t->nomega, KL_MEM_WORK, err));
+    kl_par_for(t->nomega > TOGETHER ? t->ex->nthread : 1, (t->nomega + TOGETHER - 1) / TOGETHER, guess_task,
+               t);
+    KL_TRY(kl_exec_copy_in(t->ex, t->guess, t->nomega, &t->omega, err));
+out:
+    kl_free(&t->guess);
+    return st;
+}
+
 /* Sector that operator b of the near side, or its transpose, leads from into sector e. */
 static int source(const kl_bigop *g, int b, int adjoint, int e)
 {
@@ -146,7 +168,7 @@ static kl_status near_records(const sketch *t, const strip *s, int b, int adjoin
                       .n = p.ncol,
                       .lda = t->ldomega,
                       .ldc = s->rows,
-                      .a = t->o->first + p.row,
+                      .a = p.row,
                       .c = to + (int64_t)p.col * s->rows,
                       .alpha = p.coef};
         if (p.off < 0) continue;
@@ -184,11 +206,11 @@ static kl_status compress(sketch *t, kl_err *err)
                 KL_TRY(near_records(t, s, b, adjoint, &q, err));
                 t->nk += (int64_t)s->rows * t->near->dim[i];
             }
-    q.zero = 1, q.nx = t->o->first + t->nomega, q.ny = t->nk;
+    q.zero = 1, q.nx = t->nomega, q.ny = t->nk;
     kl_bigop_bases(near, &q);
     if (t->nk > 0) {
         KL_TRY(t->ex->vt.alloc(t->ex, t->nk, &t->k, err));
-        KL_TRY(kl_batch_run(&q, t->ex, t->o->random->data, t->k, err));
+        KL_TRY(kl_batch_run(&q, t->ex, t->omega, t->k, err));
     }
 out:
     kl_batch_clear(&q);
@@ -335,9 +357,8 @@ static void push_clean(const sketch *t, const strip *s, int rows, int count, int
                                  .alpha = -1};
 }
 
-/* Takes the known basis out of all rows of G, or out of all columns of E. was: NULL, or where what they were
-   stays. */
-static kl_status clean(sketch *t, int rows, kl_dptr *was, kl_err *err)
+/* Takes the known basis out of all rows of G, or out of all columns of E. */
+static kl_status clean(sketch *t, int rows, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t n = rows ? t->ng : t->ne;
@@ -361,10 +382,6 @@ static kl_status clean(sketch *t, int rows, kl_dptr *was, kl_err *err)
     q.nx = q.ny = n;
     q.base[KL_AT_LEFT] = t->o->known.data;
     KL_TRY(kl_batch_run(&q, t->ex, copy, data, err));
-    if (was) {
-        *was = copy;
-        copy.addr = 0;
-    }
 out:
     kl_batch_clear(&q);
     t->ex->vt.release(t->ex, &copy);
@@ -478,10 +495,6 @@ static kl_status choose(sketch *t, kl_expand_info *info, kl_err *err)
     candidate *c = NULL;
     int64_t n = 0;
     KL_TRY(decompose(t, err));
-    /* a device has then been waited for anyway */
-    const kl_dptr whole = t->before.addr ? t->before : t->g;
-    t->ex->vt.dots(t->ex, t->ng, 1, whole, t->ng, whole, &t->square);
-    t->ex->vt.release(t->ex, &t->before);
     for (int e = 0; e < t->nstrip; e++) n += t->strip[e].count;
     KL_TRY(kl_alloc(&c, n, KL_MEM_WORK, err));
     n = 0;
@@ -578,10 +591,8 @@ static kl_status make_states(sketch *t, kl_err *err)
     const kl_gramcolumns_at at = {block, &t->e, &spare, t->ne};
     const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED,
                                    .nearly = t->ex->space == KL_SPACE_DEVICE};
-    /* rows of G keep rounding of the known basis, at most some 1e-8 of a state that is worth one: taken out
-       once it stays out, but of those that came for dependent ones */
-    for (int pass = 0; pass == 0 || (pass < CLEANINGS && columns.nreplaced > 0); pass++) {
-        KL_TRY(clean(t, 0, NULL, err));
+    for (int pass = 0; pass < CLEANINGS; pass++) {
+        KL_TRY(clean(t, 0, err));
         KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
     }
 out:
@@ -649,8 +660,8 @@ static void clear(sketch *t)
     kl_free(&t->kplace);
     kl_free(&t->small);
     kl_free(&t->value);
+    t->ex->vt.release(t->ex, &t->omega);
     t->ex->vt.release(t->ex, &t->k);
-    t->ex->vt.release(t->ex, &t->before);
     t->ex->vt.release(t->ex, &t->g);
     t->ex->vt.release(t->ex, &t->e);
 }
@@ -669,10 +680,11 @@ kl_status kl_expand(kl_exec *ex, const kl_expand_opts *o, kl_isometry **out, kl_
     data->addr = 0;
     KL_TRY(lay_out(&t, err));
     if (o->more > 0 && t.ng > 0) {
-        KL_TRY(kl_randoms_want(ex, o->random, o->seed, o->first + t.nomega, err));
+        KL_TRY(guess(&t, err));
         KL_TRY(compress(&t, err));
         KL_TRY(multiply(&t, err));
-        for (int pass = 0; pass < CLEANINGS; pass++) KL_TRY(clean(&t, 1, pass ? NULL : &t.before, err));
+        ex->vt.dots(ex, t.ng, 1, t.g, t.ng, t.g, &t.square);
+        for (int pass = 0; pass < CLEANINGS; pass++) KL_TRY(clean(&t, 1, err));
         KL_TRY(choose(&t, info, err));
         if (info->added > 0) KL_TRY(make_states(&t, err));
     }

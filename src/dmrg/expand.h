@@ -5,7 +5,6 @@
 #ifndef KL_EXPAND_H
 #define KL_EXPAND_H
 #include "dmrg/leading.h"
-#include "dmrg/randoms.h"
 
 typedef struct kl_expand_opts {
     kl_side side; /* whose basis is expanded */
@@ -17,8 +16,6 @@ typedef struct kl_expand_opts {
     int more; /* states to add at most, */
     int full; /* 1: and a few that fill sectors up to whole tiles: see sectorfill.h */
     uint64_t seed;
-    kl_randoms *random; /* kept by the caller */
-    int64_t first; /* of these, even: sketches that begin at different ones err independently */
 } kl_expand_opts;
 
 typedef struct kl_expand_info {

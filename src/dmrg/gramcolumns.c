@@ -459,8 +459,7 @@ kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, con
         if (o->only_tri && count(g->nblock, stages, OPEN) == 0) break;
         KL_TRY(apply_triangles(g, at, before, err));
     }
-    g->nreplaced = count(g->nblock, stages, DEPENDENT);
-    if (g->nreplaced > 0) KL_TRY(replace(g, at, o, stages, err));
+    if (count(g->nblock, stages, DEPENDENT) > 0) KL_TRY(replace(g, at, o, stages, err));
 out:
     kl_free(&stages);
     kl_free(&before);

@@ -22,7 +22,6 @@ typedef struct kl_gramcolumns {
     char *sorted; /* [nblock] the last pass's: see kl_gram_found */
     double *work; /* host, of each thread */
     int64_t nwork;
-    int nreplaced; /* blocks of the last run in which columns had to be replaced */
 } kl_gramcolumns;
 
 /* Sets the blocks' gram. Widths stay as they are from here on. */

@@ -16,7 +16,6 @@ enum {
     GROWTH = 24, /* at most as many as are known, and this number more */
     /* states of a sector from which a copy of operators and two narrow products take less time than all */
     WORTH_KNOWN = 128,
-    APART = 202, /* random numbers between those that sketches of neighbouring bonds begin at */
 };
 
 /* A block as if it were an enlarged one: its operators have one part each. */
@@ -286,9 +285,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
                               .known = {e->warm, e->warm_data},
                               .more = more,
                               .full = e->full || e->ex->space == KL_SPACE_DEVICE,
-                              .seed = seed,
-                              .random = &e->random,
-                              .first = (int64_t)e->centre * APART};
+                              .seed = seed};
     KL_TRY(kl_expand(e->ex, &o, &one->iso, &one->data, info, err));
     e->ex->vt.release(e->ex, &e->warm_data);
     st = install(e, &one, NULL, 0, err);
