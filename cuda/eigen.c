@@ -5,7 +5,6 @@
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 
 /* CUSOLVER_EIG_MODE_VECTOR, CUBLAS_FILL_MODE_LOWER */
@@ -124,13 +123,9 @@ static void *open_all(void *arg)
 void kl_cuda_eigen_soon(kl_exec *ex)
 {
     kl_cuda *const self = ex->self;
-    sigset_t all, before;
     if (self->was_opening) return;
     self->was_opening = 1;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the others */
-    self->is_opening = pthread_create(&self->opening, NULL, open_all, self) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    self->is_opening = self->host->aside_begin(&self->opening, open_all, self);
 }
 
 void kl_cuda_eigen_wait(kl_cuda *self)
