@@ -103,6 +103,8 @@ static void test_truncations(void **state)
             "executor %d: %d truncations, %d sectors by what goes, %.6f of the best, %.6f at most\n", which,
             sum.nlooked, sum.nleast, sum.found / sum.best, sum.worst);
         expect_true(sum.nleast > 20);
+        for (int c = 0; c < j.terms->nsite - 1; c++)
+            expect_true(r.res.entropy[c] > 0 && r.res.entropy[c] < log(400));
         expect_near(r.res.energy[0], -14.9, 1);
         core_drop(&r);
         j.ex = own;
