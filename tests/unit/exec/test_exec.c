@@ -52,8 +52,8 @@ static void test_open(void **state)
     void *entries[sizeof(ex->vt) / sizeof(void *)];
     memcpy(entries, &ex->vt, sizeof(ex->vt));
     const size_t free_to_lack[] = {
-        offsetof(kl_vtable, eigen), offsetof(kl_vtable, tridiagonal), offsetof(kl_vtable, kron_random),
-        offsetof(kl_vtable, kron_diagonal), offsetof(kl_vtable, kron_dot),
+        offsetof(kl_vtable, eigen), offsetof(kl_vtable, eigen_soon), offsetof(kl_vtable, tridiagonal),
+        offsetof(kl_vtable, kron_random), offsetof(kl_vtable, kron_diagonal), offsetof(kl_vtable, kron_dot),
         /* callers do these on the host */
         offsetof(kl_vtable, roots),
         /* all its memory is near */
