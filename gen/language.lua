@@ -598,6 +598,9 @@ local function from_lua(message)
     end
     text = string.gsub(text, "%s+", " ")
     if string.find(text, "stack overflow", 1, true) then text = "endless recursion" end
+    if string.find(text, "^malformed number near '[%d.]+[ij]") then
+        text = text .. "; there is no imaginary unit: kronlat computes with real numbers only"
+    end
     if string.find(text, "^bad 'for' ") then
         text = text .. "; the number of sites and parameters are known when a run begins, not here: "
             .. "onsite, bond, pairs and run are sums over sites by themselves"
@@ -619,8 +622,9 @@ function language.read(text, set, others)
     local formula = string.match(text, "^%-%-%s*([^\n]*)")
     if not formula or string.sub(formula, 1, 1) == "[" or not string.find(formula, "H") then
         local job = string.find(model.stripped, "^%s*return%f[%W]")
+        local lacks = formula and not string.find(formula, "H") and "; there is no H in this comment" or ""
         refuse_at(1, "line 1 must be a comment with the Hamiltonian, as in: -- H = J sum_<ij> S_i.S_j"
-            .. (job and "; a file that returns options is a job, for kronlat run (command = \"plan\" in it plans)" or ""))
+            .. (job and "; a file that returns options is a job, for kronlat run (command = \"plan\" in it plans)" or lacks))
     end
     model.formula = string.gsub(formula, "%s+$", "")
     if string.find(text, "\27", 1, true) or string.find(text, "\0", 1, true) then

@@ -1,9 +1,7 @@
 /* The automatic schedule of DMRG. See schedule.h. Outline of what the rows are asked:
    1. guards: which states beyond the wanted ones are still carried, and how far the next one lies (the gap);
-   2. the outlook: what truncation, sweeps not made, residuals and states not told apart leave of the energy's
-      error;
-   3. the next sweep: m grows where truncation is what is missing; the same m with more products where it is
-      not;
+   2. the outlook: what truncation, sweeps to come, residuals and states not told apart leave as error;
+   3. the next sweep: more states where truncation is what is missing, else more products;
    4. the end.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/schedule.h"
@@ -161,8 +159,7 @@ static int guard_stays(const kl_dmrg_result *res, int i, double wanted, double u
     return not_parted(gap, fmax(fabs(b->change), uncertain)) || gap < FALLING * before;
 }
 
-/* 1: the last two sweeps kept all the states that they may: guards would go on taking them from the wanted
-   states. */
+/* 1: the last two sweeps kept all the states that they may, of which guards would go on taking some. */
 static int capped(const kl_schedule *s, const kl_dmrg_result *res)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
@@ -462,9 +459,12 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved,
                  (closing_sweeps(s, res) > 0 ? 16 : 4) * rounding_of(s));
     look_at_next(s, res, held, &o);
-    /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. */
-    const double divided = divisor(s, o.next);
-    o.distance = sqrt((o.kept + (exact ? 0 : o.bar)) / divided) + (exact ? residual / divided : 0);
+    /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. Rounding
+       hides some: where the last sweep was whole, no more than truncations took. */
+    const double divided = divisor(s, o.next), hidden = sqrt(rounding_of(s) / divided);
+    const double above = exact ? fmax(b->energy[0] - exact->energy[0], 0) : o.bar;
+    o.distance = sqrt((o.kept + above) / divided) + (exact ? residual / divided : 0);
+    o.distance = fmax(o.distance, b == exact ? fmin(lacking(s, b), hidden) : hidden);
     if (is_close(s, res, &o)) o.distance = lacking(s, b) + residual / divided;
     o.distance = o.mixed > 0 ? 1 : fmin(1, o.distance);
     o.wait = waits_for(s, &o);

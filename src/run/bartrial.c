@@ -116,7 +116,10 @@ static void widen(const kl_dmrg_result *other, kl_dmrg_result *found)
     const double before = found->error_estimate, bar = lower + own;
     if (!(lower > ROUNDING * fabs(found->energy[0])) || !(bar > before)) return;
     found->error_estimate = bar;
-    found->distance = fmin(1, before > 0 ? found->distance * sqrt(bar / before) : 1);
+    /* of an energy that was exact for its few states the distance is that of rounding, as the bar was */
+    const double apart = found->gap > 0 && isfinite(found->gap) ? sqrt(bar / found->gap) : 0;
+    found->distance = before > 0 ? fmax(found->distance * sqrt(bar / before), apart) : 1;
+    found->distance = fmin(1, found->distance);
     if (!(found->gap <= bar)) return;
     found->unresolved = fmax(found->unresolved, fmax(found->gap, ROUNDING * bar));
     found->distance = 1;

@@ -1,4 +1,4 @@
--- expect 1: line 1 must be a comment
+-- expect 1: in this comment
 site(spin(1/2))
 conserve "Sz"
 onsite(Sz(i))
