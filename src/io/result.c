@@ -293,7 +293,7 @@ kl_status kl_result_put(kl_h5_out *w, const kl_result *r, const kl_state *state,
     }
     kl_h5_end_group(group);
 
-    group = kl_h5_put_group(w, w->file, "parameters");
+    group = kl_h5_put_ordered_group(w, w->file, "parameters");
     for (int i = 0; i < r->nparam; i++) {
         const hsize_t n = (hsize_t)r->param[i].n;
         kl_h5_put_array(w, group, r->param[i].name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, r->param[i].is_array,
@@ -305,7 +305,7 @@ kl_status kl_result_put(kl_h5_out *w, const kl_result *r, const kl_state *state,
     put_dmrg(w, r->nsite, &r->dmrg);
     if (r->dmrg.nstate > 0) KL_TRY(kl_sweepfile_put(w, &r->dmrg, err));
 
-    group = kl_h5_put_group(w, w->file, "measurements");
+    group = kl_h5_put_ordered_group(w, w->file, "measurements");
     for (int i = 0; i < r->nmeasured; i++) {
         const kl_measured *m = &r->measured[i];
         hsize_t shape[KL_H5_MAX_RANK];

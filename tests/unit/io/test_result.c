@@ -149,11 +149,10 @@ static void check_head(const kl_result *r, const fixture *f)
     assert_string_equal(kl_result_print_charges(r, charges, sizeof charges), "N_up=2 N_dn=3");
     assert_int_equal(r->nparam, f->j.model->nparam);
     for (int i = 0; i < r->nparam; i++) {
-        int k = 0;
-        while (strcmp(f->j.model->param[k].name, r->param[i].name) != 0) k++;
-        assert_int_equal(r->param[i].is_array, f->j.model->param[k].kind != KL_PARAM_SCALAR);
+        assert_string_equal(r->param[i].name, f->j.model->param[i].name); /* in their order there */
+        assert_int_equal(r->param[i].is_array, f->j.model->param[i].kind != KL_PARAM_SCALAR);
         assert_memory_equal(r->param[i].value,
-                            r->param[i].is_array ? f->j.par->array[k] : &f->j.par->scalar[k],
+                            r->param[i].is_array ? f->j.par->array[i] : &f->j.par->scalar[i],
                             sizeof(double) * (size_t)r->param[i].n);
     }
 }
