@@ -53,11 +53,9 @@ static kl_status report_state(run *r, int direction, kl_err *err)
     kl_status st = KL_OK;
     kl_state *s = NULL;
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
-    if (r->mon->due && !r->mon->due(r->mon->self, direction == 0)) return KL_OK;
     KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
     if (r->o->entropy) KL_TRY(kl_entropies_read(r->entropies, r->e->ex->nthread, r->o->entropy, err));
-    KL_TRY(
-        r->mon->checkpoint(r->mon->self, &s, r->res->row, r->res->nrow + (direction != 0), direction, err));
+    KL_TRY(r->mon->checkpoint(r->mon->self, s, r->res->row, r->res->nrow + (direction != 0), direction, err));
 out:
     kl_state_destroy(&s);
     return st;
@@ -230,7 +228,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     }
     row->seconds = r->seconds_before + kl_prof_seconds() - r->sweep_start;
     row->flop = r->flop_before + e->flop;
-    if (r->mon && r->mon->due) KL_TRY(report_state(r, direction, err));
+    if (r->mon && r->mon->due && r->mon->due(r->mon->self)) KL_TRY(report_state(r, direction, err));
 out:
     if (st == KL_OK && r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self))
         r->interrupted = direction;
@@ -244,9 +242,11 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     const kl_dmrg_row *const before = r->res->nrow > 0 ? &r->res->row[r->res->nrow - 1] : NULL;
     const int told = !r->probing && direction < 0 && r->res->nrow + 1 >= r->o->nsweep; /* entropies */
     kl_unread *const unread = r->probing ? NULL : kl_entropies_open(r->entropies, r->e->centre);
+    /* all states of both blocks have to be there where the sector is solved, whatever its start lacks */
+    const int fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block;
     const kl_trunc_opts t = {.m = g->m,
                              .m_min = g->m_min,
-                             .discard = g->discard,
+                             .discard = fill ? 0 : g->discard,
                              .noise = g->noise,
                              .nstate = r->e->nstate,
                              .full = r->o->full,
@@ -255,7 +255,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .settled = before && before->noise == 0,
                              .spectrum = told,
                              .unread = told ? unread : NULL,
-                             .fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block,
+                             .fill = fill,
+                             .all = fill,
                              .watch = r->mon && !r->probing ? r->mon->truncations : NULL};
     const int c = r->e->centre;
     if (!r->probing) kl_engine_weigh(r->e, r->o->nstate);
@@ -422,6 +423,14 @@ out:
     return st;
 }
 
+/* 1: some sweep solved the whole sector. */
+static int knows_all(const run *r)
+{
+    int yes = 0;
+    for (int k = 0; k < r->res->nrow; k++) yes |= (double)r->res->row[k].dim_max == r->plan.sector;
+    return r->plan.whole && yes;
+}
+
 /* Where a converged run that began afresh may lie in a valley that is not the lowest, it goes on from the one
    that is; what was seen beyond its state says nothing of that one. *ends: 0 then. */
 static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *err)
@@ -430,13 +439,14 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     kl_dmrg_result *const res = r->res;
     kl_valley lower = {0};
     r->other.rival = 0;
-    res->searched = r->plan.whole;
+    res->searched = knows_all(r);
     if (!kl_valleys_wanted(r->o) || res->stop != KL_STOP_CONVERGED || res->nrow > VALLEY_SWEEPS ||
-        r->plan.whole || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
+        res->searched || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
         return KL_OK;
     const kl_outlook now = kl_schedule_outlook(&r->plan, res);
     kl_valley_here here = {.state = state, .energy = res->row[res->nrow - 1].energy[0], .bar = now.bar};
     here.mixed = r->lopsided || now.mixed > 0;
+    here.kept = res->row[res->nrow - 1].m_reached;
     for (int k = 0; k < res->nrow; k++) here.flop += res->row[k].flop;
     kl_engine_opts same = kl_engine_options(r->e);
     same.nstate = 1;

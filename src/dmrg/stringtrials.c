@@ -9,6 +9,7 @@
 
 enum {
     LEVELS = 3,
+    FARTHEST = 64, /* moves between parts */
     FEW = 4 /* strings that are tried anyhow: mirrors of all sites, as a chain without charges has them */
 };
 #define HIGHER 1.0 /* of the unit: what the value found is put higher by, and the other lower */
@@ -19,6 +20,8 @@ enum {
 #define MOST_WORK 1.0
 #define MIXED_WORK 0.1 /* the same of a state that is not told apart from another anyhow */
 #define LEAST_WORK 1e9 /* and flops that are worth it anyhow */
+/* of the largest coupling of sites: parts that are joined by less keep the charges that sweeps began with */
+#define WEAK 0.02
 /* wanted of one run after the other; the last one wants what the run wanted */
 static const double accuracy[LEVELS - 1] = {1e-3, 1e-6};
 
@@ -174,6 +177,29 @@ void kl_stringterms_clear(kl_stringterms *s)
 
 /* ---- 2. moves ---- */
 
+/* The terms but for those that join sites weakly; cleared by kl_terms_clear_own. */
+static kl_status strong_of(const kl_terms *t, kl_terms *out, kl_err *err)
+{
+    const double least = WEAK * kl_terms_units(t).joint;
+    *out = *t;
+    out->term = NULL;
+    out->nterm = 0;
+    const kl_status st = kl_alloc(&out->term, t->nterm, KL_MEM_WORK, err);
+    for (int64_t i = 0; i < t->nterm && st == KL_OK; i++)
+        if (t->term[i].nop < 2 || fabs(t->term[i].coef) >= least) out->term[out->nterm++] = t->term[i];
+    return st;
+}
+
+kl_status kl_stringtrials_weak(const kl_terms *t, int *count, kl_err *err)
+{
+    kl_terms strong = {0};
+    kl_status st = strong_of(t, &strong, err);
+    *count = 0;
+    if (st == KL_OK && strong.nterm < t->nterm) st = kl_stringtrials_count(&strong, count, err);
+    kl_terms_clear_own(&strong);
+    return st;
+}
+
 kl_status kl_stringtrials_count(const kl_terms *t, int *count, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -249,6 +275,8 @@ static kl_status add_moves(kl_terms *to, const kl_signstrings *s, int p, int q, 
         const kl_site_op *const o = &type->op[a];
         const kl_op_at at[2] = {{.pos = p, .op = a}, {.pos = q, .op = o->adjoint}};
         if (!o->named || !moves(to, s, p, o)) continue;
+        /* c_p c_q^+ and c_p^+ c_q with their adjoints are negatives of each other: once is enough */
+        if (p != q && o->odd && o->adjoint < a) continue;
         if (p == q && is_scalar(to->model, o)) KL_TRY(kl_terms_add(to, -coef, 1, at, 1, err));
         if (p != q && type == to->type[q]) KL_TRY(kl_terms_add(to, -coef * o->adjoint_factor, 2, at, 1, err));
     }
@@ -281,21 +309,52 @@ out:
     return st;
 }
 
+static int root_of(int *parent, int i)
+{
+    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    return i;
+}
+
+/* joined[n][n]: 1 of positions that a term joins, and of those near each other in parts that no strong term
+   does. */
+static kl_status find_joined(const kl_terms *t, const kl_terms *strong, char *joined, kl_err *err)
+{
+    const int n = t->nsite;
+    int *parent = NULL;
+    const kl_status st = kl_alloc(&parent, n, KL_MEM_WORK, err);
+    if (st != KL_OK) return st;
+    memset(joined, 0, (size_t)n * (size_t)n);
+    for (int p = 0; p < n; p++) {
+        joined[p * n + p] = 1;
+        parent[p] = p;
+    }
+    for (int64_t i = 0; i < t->nterm; i++)
+        for (int k = 1; k < t->term[i].nop; k++)
+            joined[t->op[t->term[i].first + k - 1].pos * n + t->op[t->term[i].first + k].pos] = 1;
+    for (int64_t i = 0; i < strong->nterm; i++)
+        for (int k = 1; k < strong->term[i].nop; k++) {
+            const kl_op_at *const op = &t->op[strong->term[i].first + k];
+            parent[root_of(parent, op[-1].pos)] = root_of(parent, op->pos);
+        }
+    for (int p = 0; p < n; p++)
+        for (int q = p + 1; q < n && q <= p + FARTHEST; q++)
+            joined[p * n + q] |= root_of(parent, p) != root_of(parent, q);
+    kl_free(&parent);
+    return KL_OK;
+}
+
 kl_status kl_stringtrials_moving(const kl_terms *t, double coef, kl_terms **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_signstrings list = {0};
-    kl_terms *to = NULL;
+    kl_terms *to = NULL, strong = {0};
     char *joined = NULL;
     const int n = t->nsite;
     KL_TRY(copy_terms(t, &to, err));
+    KL_TRY(strong_of(t, &strong, err));
     KL_TRY(kl_alloc(&joined, (int64_t)n * n, KL_MEM_WORK, err));
-    memset(joined, 0, (size_t)n * (size_t)n);
-    KL_TRY(kl_signstrings_find(t, 0, KL_MOST_STRINGS, &list, err));
-    for (int p = 0; p < n; p++) joined[p * n + p] = 1;
-    for (int64_t i = 0; i < t->nterm; i++)
-        for (int k = 1; k < t->term[i].nop; k++)
-            joined[t->op[t->term[i].first + k - 1].pos * n + t->op[t->term[i].first + k].pos] = 1;
+    KL_TRY(find_joined(t, &strong, joined, err));
+    KL_TRY(kl_signstrings_find(&strong, 0, KL_MOST_STRINGS, &list, err));
     for (int p = 0; p < n; p++)
         for (int q = p; q < n; q++)
             if (joined[p * n + q]) KL_TRY(add_moves(to, &list, p, q, coef, err));
@@ -305,6 +364,7 @@ kl_status kl_stringtrials_moving(const kl_terms *t, double coef, kl_terms **out,
 out:
     kl_free(&joined);
     kl_signstrings_clear(&list);
+    kl_terms_clear_own(&strong);
     kl_terms_destroy(&to);
     return st;
 }

@@ -22,13 +22,19 @@ kl_status kl_stringtrials_compare(const kl_terms *t, kl_exec *ex, const kl_engin
 /* How many strings there are that charges say nothing of. */
 kl_status kl_stringtrials_count(const kl_terms *t, int *count, kl_err *err) KL_MUST_CHECK;
 
+/* The same of H without what joins sites weakly (a fiftieth of the largest coupling of sites), where there
+   is any: sweeps seldom move charges between parts that are joined so, wherever the first ones put them. */
+kl_status kl_stringtrials_weak(const kl_terms *t, int *count, kl_err *err) KL_MUST_CHECK;
+
 /* Behind a run: how many strings there are, and that a run which has converged waits for a search where it
    has left out sectors. Up to four strings of all sites, mirrors as a chain without charges has them, are
    none of this: sweeps begin in all their sectors. Without memory nothing is known of strings. */
 void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res);
 
-/* H with moves that strings forbid: -coef (A_i A_j^+ + h.c.) for positions that a term joins, of operators A
-   that change the value of some string, and -coef A_i of those that no charge forbids. A list of its own. */
+/* H with moves that strings forbid: -coef (A_i A_j^+ + h.c.) for positions that a term joins, or 64 apart at
+   most in parts that nothing joins or weak couplings do (from neighbour to neighbour charges would not come
+   far), of operators A that change the value of some string, and -coef A_i of those that no charge forbids;
+   the strings are those of H without what joins sites weakly. A list of its own. */
 kl_status kl_stringtrials_moving(const kl_terms *t, double coef, kl_terms **out, kl_err *err) KL_MUST_CHECK;
 
 /* The same for ever fewer moves, the first of them of `part` of the largest coupling that joins sites. */

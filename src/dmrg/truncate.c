@@ -16,7 +16,7 @@
 /* Weights below are rounding noise: of singular values, squared, and of density matrices. */
 static double noise_floor(const kl_trunc_opts *o, int singular)
 {
-    if (o->fill) return 0;
+    if (o->fill) return o->all ? -1 : 0;
     return singular ? 1e-32 : 1e-17;
 }
 

@@ -17,6 +17,7 @@ typedef struct kl_trunc_opts {
     int nstate; /* wavefunctions, averaged by the squares of their norms, which are 1 on average */
     /* 1: keep m states even where their weight is rounding noise, as fixed-m runs of the literature do */
     int fill;
+    int all; /* 1: with fill, those of no weight, too */
     /* 1: sectors even and filled up as a device does in any case: see kl_sectors_fill. fill, discard: even
        alone */
     int full;

@@ -11,6 +11,8 @@
 
 enum {
     KEPT = 16, /* states kept in trials */
+    KEPT_MOVING = 48, /* the same of trials with moves, of a state that keeps many */
+    KEPT_PART = 5,
     MOST_PARTS = 3,
     MOST_APPLY = 2, /* products with H a bond */
     MOVING = 4 /* trials with moves that H forbids */
@@ -109,10 +111,14 @@ out:
     return st;
 }
 
-static kl_status go(kl_engine *e, int direction, double noise, int fresh, double *energy, kl_err *err)
+static kl_status go(kl_engine *e, const kl_valley_here *here, int direction, double noise, int fresh,
+                    double *energy, kl_err *err)
 {
-    const kl_valley_pass pass = {
-        .m = KEPT, .max_apply = MOST_APPLY, .direction = direction, .noise = noise, .fresh = fresh};
+    const kl_valley_pass pass = {.m = here->m > KEPT ? here->m : KEPT,
+                                 .max_apply = MOST_APPLY,
+                                 .direction = direction,
+                                 .noise = noise,
+                                 .fresh = fresh};
     return kl_valleys_pass(e, &pass, energy, err);
 }
 
@@ -126,16 +132,16 @@ kl_status kl_valleys_follow(const kl_terms *t, int n, kl_terms *const *changed, 
         KL_TRY(kl_engine_create(changed[k], ex, o, &e, err));
         KL_TRY(k == 0 ? kl_engine_start(e, KEPT, 0, NULL, err) : kl_engine_resume_take(e, &out->state, err));
         for (int direction = 1; direction >= -1; direction -= 2)
-            KL_TRY(go(e, direction, NOISE, k == 0 && direction > 0, &out->energy, err));
+            KL_TRY(go(e, here, direction, NOISE, k == 0 && direction > 0, &out->energy, err));
         KL_TRY(kl_engine_state(e, &out->energy, &out->state, err));
         *flop += e->flop;
         kl_engine_destroy(&e);
     }
     KL_TRY(kl_engine_create(t, ex, o, &e, err));
     KL_TRY(kl_engine_resume_take(e, &out->state, err));
-    KL_TRY(go(e, 1, 0, 0, &out->energy, err));
+    KL_TRY(go(e, here, 1, 0, 0, &out->energy, err));
     if (out->energy + t->constant < here->energy + CLOSE * kl_terms_units(t).gap) {
-        KL_TRY(go(e, -1, 0, 0, &out->energy, err));
+        KL_TRY(go(e, here, -1, 0, 0, &out->energy, err));
         out->energy += t->constant;
         KL_TRY(kl_engine_state(e, &out->energy, &out->state, err));
     }
@@ -201,27 +207,30 @@ out:
 
 /* Moves that H forbids, where charges allow them: with fewer and fewer of these the state comes to the best
    place that it finds. */
-static kl_status look_further(search *s, const kl_engine_opts *e, kl_err *err)
+static kl_status look_further(search *s, const kl_engine_opts *e, int loose, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_terms *moving[KL_STRINGSTAGES] = {NULL};
     kl_engine_opts opts = *e;
-    int strings;
-    KL_TRY(kl_stringtrials_count(s->t, &strings, err));
-    for (int k = 0; k < MOVING && strings > 0 && s->flop <= fmax(MOVING_WORK * s->here->flop, LEAST_WORK);
-         k++) {
-        KL_TRY(kl_stringtrials_stages(s->t, k % 2 == 0 ? 0.5 : 0.2, moving, err));
+    const kl_valley_here *const own = s->here;
+    kl_valley_here here = *own;
+    here.m = own->kept / KEPT_PART < KEPT_MOVING ? own->kept / KEPT_PART : KEPT_MOVING;
+    s->here = &here;
+    for (int k = 0; k < MOVING && s->flop <= fmax(MOVING_WORK * s->here->flop, LEAST_WORK); k++) {
+        const double less = loose > 0 && k >= 2 ? 0.1 : 1;
+        KL_TRY(kl_stringtrials_stages(s->t, less * (k % 2 == 0 ? 0.5 : 0.2), moving, err));
         opts.seed = e->seed + (uint64_t)k + 1;
         KL_TRY(look(s, KL_STRINGSTAGES, moving, &opts, err));
         for (int i = 0; i < KL_STRINGSTAGES; i++) kl_terms_destroy(&moving[i]);
     }
 out:
+    s->here = own;
     for (int i = 0; i < KL_STRINGSTAGES; i++) kl_terms_destroy(&moving[i]);
     return st;
 }
 
 /* Trials with one part weakened, or where H forbids moves that charges allow with these moves. */
-static kl_status find_other(search *s, const kl_engine_opts *e, int further, kl_err *err)
+static kl_status find_other(search *s, const kl_engine_opts *e, int strings, int loose, kl_err *err)
 {
     kl_status st = KL_OK;
     part list[MOST_PARTS];
@@ -232,7 +241,7 @@ static kl_status find_other(search *s, const kl_engine_opts *e, int further, kl_
         KL_TRY(look(s, 1, &changed, e, err));
         kl_terms_clear_own(&weak);
     }
-    if (s->t->nsite > 2 && further) KL_TRY(look_further(s, e, err));
+    if (s->t->nsite > 2 && strings + loose > 0) KL_TRY(look_further(s, e, loose, err));
 out:
     kl_terms_clear_own(&weak);
     return st;
@@ -295,6 +304,7 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
 {
     kl_status st = KL_OK;
     search s = {.t = t, .ex = ex, .here = here, .best = lower};
+    int loose = 0;
     *lower = (kl_valley){0};
     settled->rival = 0;
     if (settled->known && fabs(here->energy - settled->energy) <= here->bar + settled->bar) {
@@ -303,7 +313,8 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
     }
     KL_TRY(kl_places_compare(t, ex, e, o, mon, here, lower, settled, err));
     if (lower->state) goto out;
-    KL_TRY(find_other(&s, e, settled->strings > 0, err));
+    KL_TRY(kl_stringtrials_weak(t, &loose, err));
+    KL_TRY(find_other(&s, e, settled->strings, loose, err));
     if (lower->state && lower->energy >= here->energy - LOWER * kl_terms_units(t).gap)
         KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));
     if (!lower->state && settled->strings > 0)

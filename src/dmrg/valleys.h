@@ -28,6 +28,7 @@ typedef struct kl_valley_here { /* what a run has found */
     const kl_state *state;
     double energy, bar;
     double flop; /* that the run took */
+    int kept, m; /* states that it keeps, and trials are to keep; 0: a few */
     int mixed; /* 1: it is known that other states are not told apart from it */
 } kl_valley_here;
 

@@ -12,8 +12,10 @@
 /* the same of molecules, where everything is joined with everything */
 #define SHORTER_MOLECULE 1.05
 #define ROUNDING 1e-13 /* of an energy */
+#define OF_TERMS "of the terms"
 
 enum {
+    LARGEST = 1000, /* sites whose order a dense eigenproblem may tell: some seconds */
     SWEEPS = 4,
     PRODUCTS = 8 /* with H at every bond, for each state */
 };
@@ -75,23 +77,62 @@ out:
     return st;
 }
 
-/* The task in the best of the orders that have names, of which *o says the options. Where none is better than
-   that of the run, name is empty; *out is NULL then, or where `always' in the run's own order. */
-static kl_status better_order(const kl_dmrgrun *x, int always, kl_options *o, char *name, size_t room,
-                              kl_task **out, kl_err *err)
+/* `fiedler' of the graph of the terms, which need not stand on the lattice's bonds (sites that a model names,
+   say): a list as --order takes it. */
+static kl_status order_of_terms(const kl_task *t, char **list, kl_err *err)
 {
     kl_status st = KL_OK;
-    static const char *const of_lattices[] = {"fiedler", "column"};
+    static const char *const class = "joined";
+    const int n = t->terms->nsite;
+    const size_t room = (size_t)n * 12 + 1;
+    kl_lattice *graph = NULL;
+    char *seen = NULL;
+    KL_TRY(kl_alloc(list, (int64_t)room, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&seen, (int64_t)n * n, KL_MEM_WORK, err));
+    KL_TRY(kl_lattice_create_empty("of the terms", n, &graph, err));
+    for (int64_t i = 0; i < t->terms->nterm; i++) {
+        const kl_op_at *const op = &t->terms->op[t->terms->term[i].first];
+        for (int k = 1; k < t->terms->term[i].nop; k++) {
+            const int a = t->lat->order[op[k - 1].pos], b = t->lat->order[op[k].pos];
+            char *const known = &seen[(int64_t)(a < b ? a : b) * n + (a < b ? b : a)];
+            if (!*known) KL_TRY(kl_lattice_add_bond(graph, a, b, 1, &class, 1, err));
+            *known = 1;
+        }
+    }
+    KL_TRY(kl_lattice_finish(graph, err));
+    KL_TRY(kl_lattice_reorder(graph, "fiedler", err));
+    for (int k = 0, used = 0; k < n; k++)
+        used += snprintf(*list + used, room - (size_t)used, "%s%d", k > 0 ? "," : "", graph->order[k]);
+out:
+    kl_lattice_destroy(&graph);
+    kl_free(&seen);
+    return st;
+}
+
+/* The task in the best of the orders that are tried, of which *o says the options; *list is the caller's to
+   free. Where none is better than that of the run, name is empty; *out is NULL then, or where `always' in the
+   run's own order. */
+static kl_status better_order(const kl_dmrgrun *x, int always, kl_options *o, char *name, size_t room,
+                              char **list, kl_task **out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    static const char *const of_lattices[] = {"fiedler", "column", OF_TERMS};
     static const char *const of_molecules[] = {KL_MOLECULE_ORDER};
-    const int molecule = x->t->molecule != NULL, n = molecule ? 1 : 2;
+    const int molecule = x->t->molecule != NULL, large = x->t->terms->nsite > LARGEST;
     kl_task *other = NULL;
     double least = kl_bartrial_reach(x->t->terms) / (molecule ? SHORTER_MOLECULE : SHORTER);
     *out = NULL;
-    for (int k = 0; k < n; k++) {
+    /* no coupling reaches less than a site */
+    for (int k = 0; k < (molecule ? 1 : 3) && least >= 1; k++) {
         const char *const word = molecule ? of_molecules[k] : of_lattices[k];
-        char text[16];
+        char text[16], *order = text;
+        if (large && strcmp(word, "column") != 0) continue;
         snprintf(text, sizeof text, "%s", word);
-        KL_TRY(task_in_order(x, o, text, &other, err));
+        if (strcmp(word, OF_TERMS) == 0) {
+            KL_TRY(order_of_terms(x->t, list, err));
+            order = *list;
+        }
+        KL_TRY(task_in_order(x, o, order, &other, err));
         const double spread = kl_bartrial_reach(other->terms);
         kl_task_destroy(&other);
         if (!kl_ranks_any(x->t->ex, spread < least)) continue;
@@ -99,7 +140,8 @@ static kl_status better_order(const kl_dmrgrun *x, int always, kl_options *o, ch
         snprintf(name, room, "%s", word);
     }
     if (name[0] == '\0' && !always) goto out;
-    KL_TRY(task_in_order(x, o, name[0] != '\0' ? name : x->t->o->order, out, err));
+    char *const best = strcmp(name, OF_TERMS) == 0 ? *list : name;
+    KL_TRY(task_in_order(x, o, name[0] != '\0' ? best : x->t->o->order, out, err));
     KL_TRY(kl_task_charges(*out, err));
     KL_TRY(kl_task_aim(*out, x->t->dmrg.target, err));
 out:
@@ -152,7 +194,7 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
 {
     kl_status st = KL_OK;
     kl_options options;
-    char name[16] = "", text[240];
+    char name[16] = "", text[240], *list = NULL;
     kl_task *other = NULL;
     kl_state *state = NULL;
     kl_dmrg_result trial = {0};
@@ -162,7 +204,7 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     const kl_dmrg_row *const last = &found->row[found->nrow - 1];
     const int kept = x->t->dmrg.discard > 0 && last->m_reached < last->m ? last->m_reached : last->m;
     const int m = kl_dmrg_trial_m(kept);
-    KL_TRY(better_order(x, m > kept, &options, name, sizeof name, &other, err));
+    KL_TRY(better_order(x, m > kept, &options, name, sizeof name, &list, &other, err));
     if (other == NULL) goto out;
     const kl_dmrg_opts o = trial_options(x->t, other, m, sweep);
     const kl_dmrg_monitor only = {.self = monitor->self, .interrupted = monitor->interrupted};
@@ -188,9 +230,12 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
              name[0] != '\0' ? " in the order " : "", name, found->energy[0] - trial.energy[0],
              found->error_estimate, before);
     kl_watch_note(x->watch, text);
+    if (strcmp(name, OF_TERMS) == 0 && snprintf(text, sizeof text, "--order %s", list) < (int)sizeof text)
+        kl_watch_note(x->watch, text);
 out:
     kl_dmrg_result_clear(&trial);
     kl_state_destroy(&state);
     kl_task_destroy(&other);
+    kl_free(&list);
     return st;
 }

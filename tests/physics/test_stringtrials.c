@@ -117,7 +117,7 @@ static void test_run_out(void **state)
     core_go(&j, &r);
     r.opts.alone = 1;
     const kl_engine_opts same = {.target = target, .nstate = 1, .max_basis = 20, .seed = 1};
-    const kl_valley_here here = {r.state, r.res.energy[0], 1e-8, 1e12, 0};
+    const kl_valley_here here = {.state = r.state, .energy = r.res.energy[0], .bar = 1e-8, .flop = 1e12};
     kl_status st = KL_ENOMEM;
     int64_t k = 1;
     for (; st != KL_OK; k += 1 + k / 5) {

@@ -8,7 +8,7 @@ extern const kl_model kl_model_loops, kl_model_strange, kl_model_majorana, kl_mo
     kl_model_free_spins_1, kl_model_test_hubbard_3_2, kl_model_test_hubbard_1, kl_model_test_heisenberg_3_2,
     kl_model_test_holstein_1, kl_model_test_kondo_1, kl_model_test_longrange_1, kl_model_potts,
     kl_model_plain_ising, kl_model_coupled_chains, kl_model_compass, kl_model_falicov_kimball,
-    kl_model_electrons_ising, kl_model_test_heisenberg_2;
+    kl_model_electrons_ising, kl_model_free_fermions, kl_model_test_heisenberg_2;
 const kl_model *const core_models[] = {&kl_model_strange,         &kl_model_loops,
                                        &kl_model_majorana,        &kl_model_free_spins,
                                        &kl_model_free_spins_1,    &kl_model_test_hubbard_3_2,
@@ -17,9 +17,10 @@ const kl_model *const core_models[] = {&kl_model_strange,         &kl_model_loop
                                        &kl_model_test_longrange_1};
 const int core_nmodel = (int)(sizeof core_models / sizeof *core_models);
 /* Found by name alone: for single cases, not for every lattice. */
-static const kl_model *const special[] = {
-    &kl_model_potts,           &kl_model_plain_ising,     &kl_model_coupled_chains,   &kl_model_compass,
-    &kl_model_falicov_kimball, &kl_model_electrons_ising, &kl_model_test_heisenberg_2};
+static const kl_model *const special[] = {&kl_model_potts,           &kl_model_plain_ising,
+                                          &kl_model_coupled_chains,  &kl_model_compass,
+                                          &kl_model_falicov_kimball, &kl_model_electrons_ising,
+                                          &kl_model_free_fermions,   &kl_model_test_heisenberg_2};
 
 const kl_model *core_model(const char *name, const char *variant)
 {
