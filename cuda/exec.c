@@ -1,8 +1,8 @@
 /* The CUDA executor: a complete table on memory of the primary context, which OpenMP offload in the same
    program uses as well.
    SPDX-License-Identifier: Apache-2.0 */
-#include "crew.h"
 #include "copies.h"
+#include "crew.h"
 #include "device/reduce_device.h"
 #include <stdio.h>
 

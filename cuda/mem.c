@@ -51,7 +51,10 @@ static void *divided(kl_cuda_copies *c, int64_t bytes)
         cudaGetLastError();
         return NULL;
     }
-    if (cudaStreamSynchronize(self->stream) != cudaSuccess) return NULL; /* other streams may have it, too */
+    if (cudaStreamSynchronize(self->stream) != cudaSuccess) { /* other streams may have it, too */
+        cudaFreeAsync(p, self->stream);
+        return NULL;
+    }
     keep_limit(self);
     return c->divided[c->ndivided++] = p;
 }

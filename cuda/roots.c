@@ -12,6 +12,7 @@ typedef struct library {
     int (*size)(void *, int, int, double *, int, int *);
     int (*potrf)(void *, int, int, double *, int, double *, int, int *);
     __typeof__(&cublasCreate) create;
+    __typeof__(&cublasDestroy) destroy;
     __typeof__(&cublasSetStream) set_stream;
     __typeof__(&cublasDtrsm) trsm;
 } library;
@@ -33,11 +34,11 @@ typedef struct job {
     atomic_int next;
 } job;
 
-static void *open_blas(int how)
+static void *open_blas(void)
 {
     static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
     void *blas = NULL;
-    for (int i = 0; i < 3 && !blas; i++) blas = dlopen(names[i], how);
+    for (int i = 0; i < 3 && !blas; i++) blas = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     return blas;
 }
 
@@ -49,14 +50,15 @@ static int is_there;
 static void look(void)
 {
     void *const solver = dlopen("libcusolver.so.12", RTLD_NOW | RTLD_LOCAL); /* they stay */
-    void *const blas = open_blas(RTLD_NOW | RTLD_LOCAL);
+    void *const blas = open_blas();
     if (!solver || !blas) return;
     *(void **)&known.size = dlsym(solver, "cusolverDnDpotrf_bufferSize");
     *(void **)&known.potrf = dlsym(solver, "cusolverDnDpotrf");
     *(void **)&known.create = dlsym(blas, "cublasCreate_v2");
+    *(void **)&known.destroy = dlsym(blas, "cublasDestroy_v2");
     *(void **)&known.set_stream = dlsym(blas, "cublasSetStream_v2");
     *(void **)&known.trsm = dlsym(blas, "cublasDtrsm_v2");
-    is_there = known.size && known.potrf && known.create && known.set_stream && known.trsm;
+    is_there = known.size && known.potrf && known.create && known.destroy && known.set_stream && known.trsm;
 }
 
 static int find_library(library *l)
@@ -71,20 +73,17 @@ static int open_worker(kl_cuda *self, const library *api, int i)
     kl_cuda_solver *const s = &self->solver[i];
     if (!kl_cuda_solver_open(self, i)) return 0;
     if (s->blas) return 1;
-    if (api->create(&s->blas) == CUBLAS_STATUS_SUCCESS &&
-        api->set_stream(s->blas, s->stream) == CUBLAS_STATUS_SUCCESS)
-        return 1;
+    if (api->create(&s->blas) != CUBLAS_STATUS_SUCCESS) s->blas = NULL;
+    if (s->blas && api->set_stream(s->blas, s->stream) == CUBLAS_STATUS_SUCCESS) return 1;
+    if (s->blas) api->destroy(s->blas); /* nothing may run in another stream */
+    s->blas = NULL;
     return 0;
 }
 
 void kl_cuda_roots_close(kl_cuda *self)
 {
-    __typeof__(&cublasDestroy) destroy = NULL;
     for (int i = 0; i < KL_NSOLVER; i++) {
-        if (!self->solver[i].blas) continue;
-        void *const blas = open_blas(RTLD_NOW | RTLD_NOLOAD);
-        if (blas) *(void **)&destroy = dlsym(blas, "cublasDestroy_v2");
-        if (destroy) destroy(self->solver[i].blas);
+        if (self->solver[i].blas) known.destroy(self->solver[i].blas);
         self->solver[i].blas = NULL;
     }
 }

@@ -624,7 +624,7 @@ function language.read(text, set, others)
         local job = string.find(model.stripped, "^%s*return%f[%W]")
         local lacks = formula and not string.find(formula, "H") and "; there is no H in this comment" or ""
         refuse_at(1, "line 1 must be a comment with the Hamiltonian, as in: -- H = J sum_<ij> S_i.S_j"
-            .. (job and "; a file that returns options is a job, for kronlat run (command = \"plan\" in it plans)" or lacks))
+            .. (job and "; a file that returns options is a job, for kronlat run or plan" or lacks))
     end
     model.formula = string.gsub(formula, "%s+$", "")
     if string.find(text, "\27", 1, true) or string.find(text, "\0", 1, true) then

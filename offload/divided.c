@@ -64,7 +64,11 @@ void *kl_offload_divided_get(kl_offload *self, int64_t bytes)
         if (kl_realloc(&d->block, cap, KL_MEM_MISC, NULL) != KL_OK) return NULL;
         d->cap = cap;
     }
-    if (d->alloc(&p, (size_t)bytes, NULL) != 0 || d->wait(NULL) != 0) return NULL;
+    if (d->alloc(&p, (size_t)bytes, NULL) != 0) return NULL;
+    if (d->wait(NULL) != 0) {
+        d->give(p, NULL);
+        return NULL;
+    }
     uint64_t has = 0; /* what the driver keeps undivided counts, too */
     if (d->tell(d->pool, RESERVED_CURRENT, &has) == 0 && has > (uint64_t)*self->pool.most)
         d->trim(d->pool, (size_t)*self->pool.most);

@@ -8,7 +8,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/infile.h"
 #include "base/mem.h"
 #include "chem/fcidump.h"
 #include "model/modelread.h"
@@ -100,6 +102,32 @@ static int names_molecule(int argc, char **argv)
     return 0;
 }
 
+/* Whether a plan is wanted of a job: a word names a file in Lua that returns something at its end, where that
+   of a function has its own `end' behind it. Models return nothing, lattices stand
+   behind their option. */
+static int names_job(int argc, char **argv)
+{
+    for (int k = 1; k < argc; k++) {
+        const char *const end = strrchr(argv[k], '.');
+        struct stat info;
+        FILE *from = NULL;
+        char line[256];
+        kl_err ignored;
+        int found = 0;
+        if (argv[k][0] == '-' || end == NULL || strcmp(end, ".lua") != 0) continue;
+        if (begins(argv[k - 1], "--lattice", strlen("--la"))) continue;
+        if (stat(argv[k], &info) != 0 || !S_ISREG(info.st_mode)) continue;
+        if (kl_infile_open(argv[k], &from, &ignored) != KL_OK) continue;
+        while (fgets(line, sizeof line, from) != NULL) {
+            if (strncmp(line, "return", 6) == 0 && strchr(" {\t\r\n", line[6]) != NULL) found = 1;
+            if (strncmp(line, "end", 3) == 0) found = 0;
+        }
+        fclose(from);
+        if (found) return 1;
+    }
+    return 0;
+}
+
 static kl_status find_command(int argc, char **argv, words *w, kl_err *err)
 {
     const char *const first = argc > 0 ? argv[0] : "--help";
@@ -112,6 +140,11 @@ static kl_status find_command(int argc, char **argv, words *w, kl_err *err)
     if (c == KL_NCMD) return unknown_command(first, err);
     w->command = w->o->command = (kl_command)c;
     w->at = 1;
+    if (c == KL_CMD_PLAN && names_job(argc, argv)) {
+        c = KL_CMD_RUN;
+        w->command = w->o->command = KL_CMD_RUN;
+        w->o->planned = 1;
+    }
     if (c == KL_CMD_PLAN || c == KL_CMD_EXPLAIN) w->command = method_of(w->o->command, argc, argv);
     if (kl_command_of_molecule(w->command) != w->command && names_molecule(argc, argv)) {
         w->o->molecule = 1;

@@ -53,9 +53,11 @@ static kl_status report_state(run *r, int direction, kl_err *err)
     kl_status st = KL_OK;
     kl_state *s = NULL;
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
+    if (r->mon->due && !r->mon->due(r->mon->self, direction == 0)) return KL_OK;
     KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
     if (r->o->entropy) KL_TRY(kl_entropies_read(r->entropies, r->e->ex->nthread, r->o->entropy, err));
-    KL_TRY(r->mon->checkpoint(r->mon->self, s, r->res->row, r->res->nrow + (direction != 0), direction, err));
+    KL_TRY(
+        r->mon->checkpoint(r->mon->self, &s, r->res->row, r->res->nrow + (direction != 0), direction, err));
 out:
     kl_state_destroy(&s);
     return st;
@@ -228,7 +230,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     }
     row->seconds = r->seconds_before + kl_prof_seconds() - r->sweep_start;
     row->flop = r->flop_before + e->flop;
-    if (r->mon && r->mon->due && r->mon->due(r->mon->self)) KL_TRY(report_state(r, direction, err));
+    if (r->mon && r->mon->due) KL_TRY(report_state(r, direction, err));
 out:
     if (st == KL_OK && r->mon && r->mon->interrupted && r->mon->interrupted(r->mon->self))
         r->interrupted = direction;

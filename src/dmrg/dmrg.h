@@ -240,11 +240,12 @@ typedef struct kl_dmrg_monitor {
     void (*left_device)(void *self, const char *why);
     /* asked at each bond; nonzero: stop there, keeping the state; may be NULL */
     int (*interrupted)(void *self);
-    /* At sweep ends but the last (direction 0) and when `due` says so (direction +1 or -1: row[nrow - 1]
-       belongs to an unfinished sweep); may be NULL. */
-    kl_status (*checkpoint)(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
-                            int direction, kl_err *err);
-    int (*due)(void *self);
+    /* At sweep ends but the last (direction 0) and at bonds within a sweep (direction +1 or -1: row[nrow - 1]
+       belongs to an unfinished one), where `due' says so; without it, at all such ends. *state may be taken.
+       May be NULL. */
+    kl_status (*checkpoint)(void *self, kl_state **state, const kl_dmrg_row *row, int nrow, int direction,
+                            kl_err *err);
+    int (*due)(void *self, int at_end);
     /* On the first of several ranks, while the last one looks beyond the state at the end of a schedule: for
        what is done with the state that the run returns, without the others. May be NULL. */
     void (*meanwhile)(void *self, const kl_state *state);

@@ -89,23 +89,22 @@ static int tell_interrupted(void *self)
     return t->to->interrupted(t->to->self);
 }
 
-static kl_status tell_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
+static kl_status tell_checkpoint(void *self, kl_state **state, const kl_dmrg_row *row, int nrow,
                                  int direction, kl_err *err)
 {
     const teller *const t = self;
     kl_dmrg_row *told = NULL;
-    kl_state view = *state; /* its tensors stay where they are */
     kl_status st = copy_rows(row, nrow, t->unit, &told, err);
-    scale_state(&view, t->unit);
-    if (st == KL_OK) st = t->to->checkpoint(t->to->self, &view, told, nrow, direction, err);
+    scale_state(*state, t->unit); /* a copy of the engine's */
+    if (st == KL_OK) st = t->to->checkpoint(t->to->self, state, told, nrow, direction, err);
     kl_free(&told);
     return st;
 }
 
-static int tell_due(void *self)
+static int tell_due(void *self, int at_end)
 {
     const teller *const t = self;
-    return t->to->due(t->to->self);
+    return t->to->due(t->to->self, at_end);
 }
 
 kl_status kl_dmrg_run(const kl_terms *terms, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,

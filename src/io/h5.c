@@ -149,11 +149,24 @@ void kl_h5_put_long_text(kl_h5_out *w, hid_t at, const char *name, const char *t
     H5Tclose(type);
 }
 
+/* Whether a group knows in which order its members were written. */
+static int is_in_order(hid_t group)
+{
+    unsigned kept = 0;
+    if (H5Iget_type(group) != H5I_GROUP) return 0;
+    const hid_t create = H5Gget_create_plist(group);
+    if (create < 0) return 0;
+    const int known = H5Pget_link_creation_order(create, &kept) >= 0 && (kept & H5P_CRT_ORDER_INDEXED);
+    H5Pclose(create);
+    return known;
+}
+
 /* One group, without the time of day: the same run writes the same bytes. */
-static hid_t create_group(hid_t at, const char *name)
+static hid_t create_group(hid_t at, const char *name, int in_order)
 {
     const hid_t create = H5Pcreate(H5P_GROUP_CREATE);
     H5Pset_obj_track_times(create, 0);
+    if (in_order) H5Pset_link_creation_order(create, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
     const hid_t group = H5Gcreate2(at, name, H5P_DEFAULT, create, H5P_DEFAULT);
     H5Pclose(create);
     return group;
@@ -171,7 +184,7 @@ static void create_way(kl_h5_out *w, hid_t at, const char *name)
         }
         snprintf(part, sizeof part, "%.*s", (int)(end - name), name);
         if (H5Lexists(at, part, H5P_DEFAULT) > 0) continue;
-        const hid_t group = create_group(at, part);
+        const hid_t group = create_group(at, part, is_in_order(at));
         if (kl_h5_ok(w, group)) H5Gclose(group);
     }
 }
@@ -180,7 +193,14 @@ hid_t kl_h5_put_group(kl_h5_out *w, hid_t at, const char *name)
 {
     create_way(w, at, name);
     if (w->failed) return -1;
-    const hid_t group = create_group(at, name);
+    const hid_t group = create_group(at, name, 0);
+    return kl_h5_ok(w, group) ? group : -1;
+}
+
+hid_t kl_h5_put_ordered_group(kl_h5_out *w, hid_t at, const char *name)
+{
+    if (w->failed) return -1;
+    const hid_t group = create_group(at, name, 1);
     return kl_h5_ok(w, group) ? group : -1;
 }
 
@@ -469,8 +489,9 @@ kl_status kl_h5_get_part(const kl_h5_in *in, hid_t set, const char *name, int64_
 
 kl_status kl_h5_link_name(const kl_h5_in *in, hid_t group, int64_t i, char name[KL_H5_MAX_NAME], kl_err *err)
 {
-    const ssize_t length = H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, (hsize_t)i, name,
-                                              KL_H5_MAX_NAME, H5P_DEFAULT);
+    const H5_index_t by = is_in_order(group) ? H5_INDEX_CRT_ORDER : H5_INDEX_NAME;
+    const ssize_t length =
+        H5Lget_name_by_idx(group, ".", by, H5_ITER_INC, (hsize_t)i, name, KL_H5_MAX_NAME, H5P_DEFAULT);
     if (length <= 0 || length >= KL_H5_MAX_NAME) return kl_h5_bad(in, "a name", "cannot be read", err);
     for (const char *c = name; *c != '\0'; c++)
         if (is_control(c)) return kl_h5_bad(in, "a name", "holds a control character", err);

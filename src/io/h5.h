@@ -63,6 +63,8 @@ void kl_h5_put_ints(kl_h5_out *w, hid_t at, const char *name, int64_t n, const i
 void kl_h5_put_part(kl_h5_out *w, hid_t set, int64_t first, int64_t n, const double *value);
 
 hid_t kl_h5_put_group(kl_h5_out *w, hid_t at, const char *name); /* -1 on failure */
+/* the same of which readers get the members in the order in which they were written, not by name */
+hid_t kl_h5_put_ordered_group(kl_h5_out *w, hid_t at, const char *name);
 void kl_h5_end_group(hid_t group); /* accepts -1 */
 /* of size bytes with the final 0, in UTF-8 */
 hid_t kl_h5_text_type(size_t size);

@@ -5,13 +5,12 @@
 
 #include <assert.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/aside.h"
 #include "base/mem.h"
 #include "io/checked.h"
+#include "io/resultput.h"
 #include "io/statefile.h"
 #include "io/sweepfile.h"
 
@@ -243,8 +242,8 @@ static void put_dmrg(kl_h5_out *w, int nsite, const kl_dmrg_result *d)
     kl_h5_end_group(group);
 }
 
-static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state, const kl_result_run *run,
-                         kl_err *err)
+kl_status kl_result_put(kl_h5_out *w, const kl_result *r, const kl_state *state, const kl_result_run *run,
+                        kl_err *err)
 {
     kl_status st = KL_OK;
     char text[32];
@@ -294,7 +293,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     }
     kl_h5_end_group(group);
 
-    group = kl_h5_put_group(w, w->file, "parameters");
+    group = kl_h5_put_ordered_group(w, w->file, "parameters");
     for (int i = 0; i < r->nparam; i++) {
         const hsize_t n = (hsize_t)r->param[i].n;
         kl_h5_put_array(w, group, r->param[i].name, H5T_IEEE_F64LE, H5T_NATIVE_DOUBLE, r->param[i].is_array,
@@ -306,7 +305,7 @@ static kl_status put_all(kl_h5_out *w, const kl_result *r, const kl_state *state
     put_dmrg(w, r->nsite, &r->dmrg);
     if (r->dmrg.nstate > 0) KL_TRY(kl_sweepfile_put(w, &r->dmrg, err));
 
-    group = kl_h5_put_group(w, w->file, "measurements");
+    group = kl_h5_put_ordered_group(w, w->file, "measurements");
     for (int i = 0; i < r->nmeasured; i++) {
         const kl_measured *m = &r->measured[i];
         hsize_t shape[KL_H5_MAX_RANK];
@@ -321,8 +320,7 @@ out:
     return st;
 }
 
-/* An upper bound of the file's size, near enough to ask the disk for beforehand. */
-static int64_t estimate_bytes(const kl_result *r, const kl_state *s, const kl_result_run *run)
+int64_t kl_result_bytes(const kl_result *r, const kl_state *s, const kl_result_run *run)
 {
     int64_t n = 65536 + 4 * KL_H5_MAX_TEXT + (int64_t)r->nsite * 512 + kl_sweepfile_size(&r->dmrg) +
                 (int64_t)strlen(r->options);
@@ -339,8 +337,8 @@ static kl_status write_file(const char *path, const kl_result *r, const kl_state
                             const kl_result_run *run, kl_err *err)
 {
     kl_checked f;
-    const kl_status st = kl_checked_create(path, estimate_bytes(r, state, run), &f, err);
-    return st == KL_OK ? kl_checked_finish(&f, put_all(&f.out, r, state, run, err), err) : st;
+    const kl_status st = kl_checked_create(path, kl_result_bytes(r, state, run), &f, err);
+    return st == KL_OK ? kl_checked_finish(&f, kl_result_put(&f.out, r, state, run, err), err) : st;
 }
 
 kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state, kl_err *err)
@@ -351,67 +349,6 @@ kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *
 kl_status kl_result_write_run(const char *path, const kl_result *r, const kl_result_run *run, kl_err *err)
 {
     return write_file(path, r, NULL, run, err);
-}
-
-struct kl_result_writing {
-    kl_checked file;
-    const char *path;
-    int64_t bytes;
-    const kl_state *state;
-    pthread_t thread;
-    int has_thread;
-    kl_status put; /* not KL_OK: there is no file, for what err says */
-    kl_err err;
-};
-
-static void *put_state(void *self)
-{
-    kl_result_writing *const w = self;
-    kl_checked *const f = &w->file;
-    w->put = kl_checked_create(w->path, w->bytes, f, &w->err);
-    if (w->put == KL_OK) w->put = kl_checked_pause(f, kl_statefile_put(&f->out, w->state, &w->err), &w->err);
-    return NULL;
-}
-
-int kl_result_worth_thread(const kl_state *state)
-{
-    return kl_statefile_size(state) >= 4000000; /* numbers */
-}
-
-kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *state,
-                          kl_result_writing **out, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_result_writing *w = NULL;
-    KL_TRY(kl_alloc(&w, 1, KL_MEM_MISC, err));
-    w->path = path;
-    w->bytes = estimate_bytes(r, state, NULL);
-    w->state = state;
-    w->has_thread = kl_aside_begin(&w->thread, put_state, w);
-    if (!w->has_thread) put_state(w);
-out:
-    *out = w;
-    return st;
-}
-
-kl_status kl_result_end(kl_result_writing **pw, const kl_result *r, kl_err *err)
-{
-    kl_result_writing *const w = *pw;
-    if (w->has_thread) pthread_join(w->thread, NULL);
-    kl_status st = w->put == KL_OK ? KL_OK : kl_fail(err, w->put, "%s", w->err.text);
-    if (st == KL_OK) st = kl_checked_resume(&w->file, err);
-    if (st == KL_OK) st = kl_checked_finish(&w->file, put_all(&w->file.out, r, NULL, NULL, err), err);
-    kl_free(pw);
-    return st;
-}
-
-void kl_result_drop(kl_result_writing **pw)
-{
-    kl_result_writing *const w = *pw;
-    if (w == NULL) return;
-    if (w->has_thread) pthread_join(w->thread, NULL);
-    if (w->put == KL_OK) kl_atomic_drop(&w->file.atomic);
-    kl_free(pw);
 }
 
 /* ---------------------------------------------------------------- reading the description */

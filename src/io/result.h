@@ -92,16 +92,24 @@ kl_status kl_result_add(kl_result *r, const char *name, const char *note, int ra
 kl_status kl_result_write(const char *path, const kl_result *r, const kl_state *state,
                           kl_err *err) KL_MUST_CHECK;
 
-/* The same in two steps, for a state that takes a second to write: begin puts it into a file by a thread of
+/* The same in two steps, for a state that takes a while to write: begin puts it into a file by a thread of
    its own; end, which waits for that, adds all of r, and the file takes the place of path. path and state are
-   borrowed; of r the size is told at begin. */
+   borrowed; of r the size is told at begin. *before: NULL, or a checkpoint that this one waits for. */
 typedef struct kl_result_writing kl_result_writing;
-kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *state, kl_result_writing **w,
-                          kl_err *err) KL_MUST_CHECK;
+kl_status kl_result_begin(const char *path, const kl_result *r, const kl_state *state,
+                          kl_result_writing **before, kl_result_writing **w, kl_err *err) KL_MUST_CHECK;
 kl_status kl_result_end(kl_result_writing **w, const kl_result *r, kl_err *err) KL_MUST_CHECK;
 /* Instead of end: path is as it was. Accepts NULL. */
 void kl_result_drop(kl_result_writing **w);
-/* Whether a state is so large. */
+
+/* The whole file by a thread while the run goes on, to be ended by wait, which tells what became of it;
+   *state is taken, r->dmrg copied, path and all else of r borrowed. */
+kl_status kl_result_checkpoint(const char *path, const kl_result *r, kl_state **state,
+                               kl_result_writing **w, kl_err *err) KL_MUST_CHECK;
+int kl_result_is_written(const kl_result_writing *w); /* 1: wait returns at once */
+kl_status kl_result_wait(kl_result_writing **w, kl_err *err) KL_MUST_CHECK;
+
+/* Whether a state is so large that begin and end are worth it. */
 int kl_result_worth_thread(const kl_state *state);
 
 /* EIO or EINPUT with one line for files that are foreign, cut short, changed, of another format or of

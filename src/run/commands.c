@@ -51,8 +51,8 @@ const kl_command_row kl_command_table[KL_NCMD_ALL] = { /* ORDER KL_CMD */
      "goes by fcidump: return { command = \"ci\", fcidump = \"n2.fcidump\", space = \"cisd\" }. A job "
      "may compute (string, table and math are there) but reaches no files.\n\n"
      "Any option of the job's command may be typed behind the file and wins over it: `kronlat dmrg --help' "
-     "and so on list them."},
-    {"plan", KL_SUBJECT_MODEL, "MODEL|FCIDUMP",
+     "and so on list them. `kronlat plan JOB.lua' says what the job would need."},
+    {"plan", KL_SUBJECT_MODEL, "MODEL|FCIDUMP|JOB.lua",
      "Say what a run would need, before it runs: sectors, records, memory, time, where the work is.",
      "Examples:\n"
      "  kronlat plan hubbard --sites 32 -p U=4 --charge N_up=16 --charge N_dn=16 --m 512\n"

@@ -181,10 +181,29 @@ static int asked_to_stop(void *self)
     return kl_ranks_any(((const kl_dmrgrun *)self)->t->ex, kl_interrupted());
 }
 
-static int checkpoint_due(void *self)
+/* Waits for the checkpoint that a thread writes, if there is one. */
+static void end_keeping(kl_dmrgrun *x)
 {
-    const kl_dmrgrun *const x = self;
-    return kl_ranks_any(x->t->ex, kl_ranks_first(x->t->ex) && kl_pace_due(&x->pace)); /* by one clock */
+    kl_err why;
+    if (x->keeping == NULL) return;
+    const kl_status st = kl_result_wait(&x->keeping, &why);
+    kl_pace_done(&x->pace, kl_prof_seconds(), st, &why); /* the run has not waited for it */
+}
+
+/* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more
+   than that second. One that a thread is late for is made up for when it is done. */
+static int wants_checkpoint(kl_dmrgrun *x, int at_end)
+{
+    if (x->keeping != NULL && kl_result_is_written(x->keeping)) end_keeping(x);
+    if (at_end) x->owed = kl_prof_seconds() - x->pace.last >= fmin(1.0, x->pace.every);
+    return x->keeping == NULL && (x->owed || (!at_end && kl_pace_due(&x->pace)));
+}
+
+static int checkpoint_due(void *self, int at_end)
+{
+    kl_dmrgrun *const x = self;
+    kl_exec *const ex = x->t->ex;
+    return kl_ranks_any(ex, kl_ranks_first(ex) && wants_checkpoint(x, at_end)); /* by one clock */
 }
 
 static void on_step(void *self, const kl_dmrg_step *step)
@@ -216,28 +235,30 @@ static void on_left_device(void *self, const char *why)
     kl_watch_note(x->watch, text);
 }
 
-/* Sweep ends come thick in small runs: those within a second of the last file are left out, and lose no more
-   than that second. */
-static kl_status on_checkpoint(void *self, const kl_state *state, const kl_dmrg_row *row, int nrow,
-                               int direction, kl_err *err)
+static kl_exec *executor_of(const kl_task *t)
+{
+    return t->placement ? kl_placement_last(t->placement) : t->ex;
+}
+
+/* A device's sweeps are short beside the file that their state takes, and the host has memory for a second
+   state then: they go on while a thread writes. */
+static kl_status on_checkpoint(void *self, kl_state **state, const kl_dmrg_row *row, int nrow, int direction,
+                               kl_err *err)
 {
     kl_dmrgrun *const x = self;
     (void)err;
     const double start = kl_prof_seconds();
     if (!kl_ranks_first(x->t->ex)) return KL_OK;
-    if (start - x->pace.last < fmin(1.0, x->pace.every)) return KL_OK;
     x->r->sweep_done = nrow - (direction != 0);
     x->r->dmrg.direction = direction;
+    x->owed = 0;
     kl_err why;
     kl_status st = kl_result_set_rows(x->r, nrow, row, x->t->dmrg.nstate, &why);
-    if (st == KL_OK) st = kl_result_write(x->path, x->r, state, &why);
-    kl_pace_done(&x->pace, start, st, &why);
+    if (st == KL_OK && executor_of(x->t)->space == KL_SPACE_DEVICE)
+        st = kl_result_checkpoint(x->path, x->r, state, &x->keeping, &why);
+    else if (st == KL_OK) st = kl_result_write(x->path, x->r, *state, &why);
+    if (x->keeping == NULL) kl_pace_done(&x->pace, start, st, &why);
     return KL_OK;
-}
-
-static kl_exec *executor_of(const kl_task *t)
-{
-    return t->placement ? kl_placement_last(t->placement) : t->ex;
 }
 
 /* What is asked for, and after a run what is told in any case. */
@@ -318,7 +339,7 @@ static void begin_file(kl_dmrgrun *x, const kl_state *state)
     kl_err ignored; /* then all is written at the end */
     const int keeps = x->path != NULL && x->path[0] != '\0';
     if (!keeps || !kl_ranks_first(x->t->ex) || !kl_result_worth_thread(state)) return;
-    if (kl_result_begin(x->path, x->r, state, &x->writing, &ignored) != KL_OK) x->writing = NULL;
+    if (kl_result_begin(x->path, x->r, state, &x->keeping, &x->writing, &ignored) != KL_OK) x->writing = NULL;
 }
 
 /* What a run tells in any case: more ranks are not worth their messages for that, as it goes from site to
@@ -385,6 +406,7 @@ kl_status kl_dmrgrun_go(kl_dmrgrun *x, kl_state **state, kl_err *err)
     begin_file(x, *state);
     x->unmeasured = kl_dmrgrun_measure(t, *state, 1, x->r, &x->why);
 out:
+    end_keeping(x);
     if (st != KL_OK || !x->r->finished) kl_result_drop(&x->writing);
     kl_dmrg_result_clear(&found);
     kl_free(&text);

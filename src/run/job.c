@@ -271,6 +271,23 @@ static void want_table(lua_State *L, job *j, const char *what)
                   none ? "nothing" : "a ", none ? "" : luaL_typename(L, 1)));
 }
 
+/* Where a plan is wanted of a job, that of its command; chosen: of the run that is read. */
+static void set_command(lua_State *L, job *j, const char *word, int chosen)
+{
+    set_option(L, j, "command", word);
+    if (!j->o->planned || j->o->command == KL_CMD_PLAN) return;
+    if (j->o->command == KL_CMD_CI) {
+        if (chosen) set_option(L, j, "plan", "");
+    } else if (j->o->command == KL_CMD_GROWTH)
+        leave(L, j,
+              kl_fail(j->err, KL_EINPUT, "%s: plan knows no job of growth; allowed: dmrg ed ci", j->path));
+    else {
+        const int exact = j->o->command == KL_CMD_ED;
+        set_option(L, j, "command", "plan");
+        if (exact && chosen) set_option(L, j, "method", "ed");
+    }
+}
+
 /* Puts the table of run j->which in the place of what the file returned, 1; counts the runs. */
 static void choose_run(lua_State *L, job *j)
 {
@@ -290,8 +307,7 @@ static void choose_run(lua_State *L, job *j)
                           (long long)i, luaL_typename(L, -1)));
         kl_luabox_watch(L);
         lua_getfield(L, -1, "command"); /* it says what the options take */
-        if (lua_type(L, -1) == LUA_TSTRING) set_option(L, j, "command", lua_tostring(L, -1));
-        else set_option(L, j, "command", "dmrg");
+        set_command(L, j, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "dmrg", 0);
         lua_pop(L, 1);
         const int runs = find_lists(L, j, lua_gettop(L), &ignored);
         if (at < 0 && j->which < j->count + runs) {
@@ -308,7 +324,7 @@ static void choose_run(lua_State *L, job *j)
     else lua_pushvalue(L, 1);
     lua_replace(L, 1);
     lua_getfield(L, 1, "command");
-    set_option(L, j, "command", lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "dmrg");
+    set_command(L, j, lua_type(L, -1) == LUA_TSTRING ? lua_tostring(L, -1) : "dmrg", 0);
     lua_pop(L, 1);
     choose_values(L, j, 1, within);
 }
@@ -318,8 +334,7 @@ static int read_job(lua_State *L)
     job *const j = lua_touserdata(L, 2);
     choose_run(L, j);
     lua_getfield(L, 1, "command");
-    if (!lua_isnil(L, -1)) set_option(L, j, "command", scalar_text(L, j, -1, "command"));
-    else set_option(L, j, "command", "dmrg");
+    set_command(L, j, lua_isnil(L, -1) ? "dmrg" : scalar_text(L, j, -1, "command"), 1);
     lua_getfield(L, 1, "method"); /* it says whose options the others are, and what was typed wins over it */
     const int plans = j->o->command == KL_CMD_PLAN && !lua_isnil(L, -1);
     if (plans) set_option(L, j, "method", scalar_text(L, j, -1, "method"));
@@ -342,6 +357,8 @@ static int read_job(lua_State *L)
         const char *key = lua_tostring(L, 3);
         if (strcmp(key, "command") == 0 || (plans && strcmp(key, "method") == 0)) continue;
         if (molecule && strcmp(key, "fcidump") == 0) continue;
+        if (j->o->planned && kl_options_foreign(j->o, key))
+            continue; /* the run takes it, its plan does not */
         kl_option_kind kind;
         const kl_status st = kl_options_kind(j->o, j->path, key, &kind, j->err);
         if (st != KL_OK) leave(L, j, st);

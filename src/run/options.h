@@ -125,6 +125,7 @@ typedef struct kl_options {
 
     unsigned char given[KL_MAX_OPTION]; /* by row of the table: 0 no, 1 by a file, 2 on the command line */
     kl_text_list typed;                 /* for KL_CMD_RUN: "name=value", until the job says whose options */
+    int planned;                        /* 1: of a job what its run would need is wanted */
     char *command_line;                 /* the words as typed, for the result file */
 } kl_options;
 

@@ -22,9 +22,9 @@ kl_rankrate kl_rankplan_between(int devices)
 }
 
 /* Of a sweep: records, the wave's transform and small lists, which every rank does, and what ranks wait for
-   each other. Processors: with it two ranks of a core take 0.68, 0.65, 0.64 and 0.64 of one's time at m = 500
-   (Hubbard chain, Heisenberg chains of S=1/2 and 1, Hubbard cylinder); 0.68, 0.65, 0.67 and 0.63 were
-   measured. Devices. */
+   each other, of processors and of devices. With it two ranks of a core take 0.68, 0.65, 0.64 and 0.64 of
+   one's time at m = 500 (Hubbard chain, Heisenberg chains of S=1/2 and 1, Hubbard cylinder); 0.68, 0.65, 0.67
+   and 0.63 were measured. */
 static const double alike[] = {0.12, 0.08};
 /* Of each product with H, and of truncation and growth at a bond. */
 static const double exchanges = 5, others = 20;

@@ -117,10 +117,10 @@ kl_status kl_task_exec_work(const kl_options *o, int64_t nwork, const kl_work *w
         return kl_fail(err, KL_EINPUT,
                        "--hybrid %s: there is no device to share with; allowed: with --exec cuda or offload",
                        o->hybrid);
-    if (!offload && !cuda && o->device >= 0 && !kl_placement_automatic(o))
+    if (!offload && !cuda && (o->device >= 0 || o->device_memory > 0) && !kl_placement_automatic(o))
         return kl_fail(err, KL_EINPUT,
-                       "--device %d: --exec %s takes none; allowed: with --exec cuda or offload",
-                       (int)o->device, o->exec);
+                       "--device%s: --exec %s takes none; allowed: with --exec cuda or offload",
+                       o->device >= 0 ? "" : "-memory", o->exec);
     kl_status st = KL_OK;
     kl_exec *device = NULL, *host = NULL;
     *out = NULL;

@@ -127,16 +127,15 @@ do
     ok(status == 0 and out:find "tune%-table:%d+: 'lost 4 .* is no operation", "a broken tune table", out)
     status, out = shell "KRONLAT_CACHE=$PWD/cache $K tune --quick --output /nowhere/at/all --only copy"
     ok(status == 2, "tune into a folder that is not there", out)
-    status, out = run "bench compare --quick --threads 2 --csv compare.csv --json compare.json"
+    local nrow, of = 13, "" -- under tools that watch the program one: tune has measured the others
+    if os.getenv "KL_TEST_ROUNDS" then nrow, of = 1, " --only copy" end
+    status, out = run("bench compare --quick --threads 2 --csv compare.csv --json compare.json" .. of)
     local rows = json(slurp(at "compare.json") or "")
-    ok(status == 0 and rows and #rows.rows == 13 and rows.rows[1].host > 0 and select(2,
-        (slurp(at "compare.csv") or ""):gsub("\n", "")) == 14, "bench compare", out)
+    ok(status == 0 and rows and #rows.rows == nrow and rows.rows[1].host > 0 and
+        select(2, (slurp(at "compare.csv") or ""):gsub("\n", "")) == nrow + 1, "bench compare", out)
     status, out = run "bench compare --from compare.csv --csv again.csv"
     ok(status == 0 and slurp(at "again.csv") == slurp(at "compare.csv"), "bench compare --from", out)
-    local _, no_table
-    status, _, no_table = run "bench compare --from compare.json"
-    ok(status == 2 and no_table:find "compare%.json:2 is no row of a table",
-        "bench compare --from what is no table", no_table)
+    refused("bench compare --from compare.json", "compare.json:2 is no row of a table")
     for what in ("gemm gemv_trans gemv_normal compare dmrg run auto hx hx:--replay offload cuda ed ci"):gmatch "%S+" do
         what = what:gsub(":", " ")
         status, out = run("bench " .. what .. " --help")

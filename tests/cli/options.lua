@@ -48,6 +48,7 @@ for _, case in ipairs {
     { "dmrg " .. molecule .. " --lattice ring:6", "--lattice belongs to `kronlat dmrg MODEL'" },
     { "dmrg heisenberg --sites 6 --charge Sz=0 --host-memory 1GB --scratch nowhere", "--scratch nowhere:" },
     { "dmrg heisenberg --sites 6 --charge Sz=0 --sweep-parameter J=1:2:1 -o 'x{J}{J'", "a '{' has no '}'" },
+    { "dmrg heisenberg --sites 6 --charge Sz=0 --exec host --device-memory 1GB", "memory: --exec host takes none" },
     { "ed " .. molecule, "begins with &FCI" }, { "models " .. molecule, "begins with &FCI" },
 } do kit.refused(case[1], case[2]) end
 
@@ -55,6 +56,18 @@ for _, case in ipairs {
 kit.spill(kit.at "job.lua", "return { model = 'heisenberg', sites = 8 }\n")
 kit.spill(kit.at "model.lua", "-- H = sum_<ij> S_i.S_j\nsite(spin(1))\nbond('nn', S_dot_S(i,j))\n")
 kit.refused("dmrg job.lua --sites 8", "a file that returns options is a job, for kronlat run")
+kit.spill(kit.at "many.lua", "-- Heisenberg\nlocal n = {}\nfor i = 4, 6, 2 do\n  n[#n + 1] = i\nend\n" ..
+    "return { command = 'ed', model = 'heisenberg', sites = n,\n" ..
+    "  charge = { Sz = 0 }, measure = { 'Sz' }, output = 'x{sites}.h5' }\n")
+local status, out = run "plan many.lua --json"
+local plans = kit.json(out)
+ok(status == 0 and plans and #plans == 2 and plans[1].dimension == 6 and plans[2].dimension == 20 and
+    plans[1].method == "ed", "plan takes a job, and leaves out what its runs alone take", out)
+status, out = run "plan job.lua --charge Sz=1 --json"
+plans = kit.json(out)
+ok(status == 0 and plans and plans.charges == "Sz=1" and plans.method == "dmrg",
+    "and what is typed behind it", out)
+kit.refused("plan job.lua --charge Sz=1 --measure Sz", "--measure belongs to")
 kit.refused("run model.lua", "this looks like a model: kronlat dmrg model.lua")
 kit.spill(kit.at "result.h5", "kronlat result 2 (HDF5 from byte 512 on)\n")
 kit.refused("run result.h5", "holds a result; `kronlat show result.h5'")

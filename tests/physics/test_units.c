@@ -76,7 +76,7 @@ static void test_dmrg(void **state)
     core_no_memory();
 }
 
-static kl_status stop_soon(void *self, const kl_state *s, const kl_dmrg_row *row, int nrow, int direction,
+static kl_status stop_soon(void *self, kl_state **s, const kl_dmrg_row *row, int nrow, int direction,
                            kl_err *err)
 {
     (void)s, (void)direction, (void)err;

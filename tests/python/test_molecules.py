@@ -3,6 +3,8 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import functools
+
 import numpy as np
 import pytest
 from conftest import ONE
@@ -52,16 +54,24 @@ def test_frozen_orbitals_keep_their_signs(data):
         assert theirs == pytest.approx(r.energy, abs=1e-11)
 
 
-@pytest.mark.parametrize(
+DIMERS = pytest.mark.parametrize(
     "atom, spin, electrons", [("N 0 0 0; N 0 0 1.1", 0, 6), ("O 0 0 0; O 0 0 1.2", 2, 8)]
 )
-def test_casscf(atom, spin, electrons):
-    pytest.importorskip("pyscf")
+
+
+@functools.cache
+def casscf_of_pyscf(atom, spin, electrons):
     from pyscf import gto, mcscf, scf
 
     mol = gto.M(atom=atom, basis="6-31g", spin=spin, verbose=0)
     mf = scf.ROHF(mol).run()
-    own = mcscf.CASSCF(mf, 6, electrons).run(conv_tol=1e-10)
+    return mol, mf, mcscf.CASSCF(mf, 6, electrons).run(conv_tol=1e-10)
+
+
+@DIMERS
+def test_casscf(atom, spin, electrons):
+    mcscf = pytest.importorskip("pyscf.mcscf")
+    mol, mf, own = casscf_of_pyscf(atom, spin, electrons)
     ours = mcscf.CASSCF(mf, 6, electrons)
     ours.fcisolver = kl.pyscf.FCI(mol, **ONE)
     ours.run(conv_tol=1e-10)
@@ -71,16 +81,10 @@ def test_casscf(atom, spin, electrons):
     assert np.abs(occupations[0] - occupations[1]).max() < 1e-4
 
 
-@pytest.mark.parametrize(
-    "atom, spin, electrons", [("N 0 0 0; N 0 0 1.1", 0, 6), ("O 0 0 0; O 0 0 1.2", 2, 8)]
-)
+@DIMERS
 def test_casscf_by_dmrg(atom, spin, electrons):
-    pytest.importorskip("pyscf")
-    from pyscf import gto, mcscf, scf
-
-    mol = gto.M(atom=atom, basis="6-31g", spin=spin, verbose=0)
-    mf = scf.ROHF(mol).run()
-    own = mcscf.CASSCF(mf, 6, electrons).run(conv_tol=1e-10)
+    mcscf = pytest.importorskip("pyscf.mcscf")
+    mol, mf, own = casscf_of_pyscf(atom, spin, electrons)
     ours = mcscf.CASSCF(mf, 6, electrons)
     ours.fcisolver = kl.pyscf.DMRGCI(mol, **ONE)
     ours.run(conv_tol=1e-10)
