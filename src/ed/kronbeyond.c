@@ -230,10 +230,11 @@ static int64_t head(const kl_kronbeyond *s)
     return (2 * kl_ranks_size(s->ex) + HEAD_UNIT - 1) / HEAD_UNIT * HEAD_UNIT;
 }
 
-/* Of rank r's window the place of chunk i. */
-static int64_t place_of(const kl_kronbeyond *s, int r, int i)
+/* Of rank r's window the place of a chunk; all products count on, from 1, so that it was read last by the
+   TURN-th before, with an odd number of chunks a product, too. */
+static int64_t place_of(const kl_kronbeyond *s, int r, uint32_t now)
 {
-    return head(s) + i % TURN * place_size(s, s->nother[r]);
+    return head(s) + (int64_t)(now % TURN) * place_size(s, s->nother[r]);
 }
 
 /* Chunk i of a product that began at such a count. */
@@ -246,7 +247,7 @@ static void put_chunk(const kl_kronbeyond *s, int i, uint32_t begun, kl_dptr x)
     for (int k = 1; k < size; k++) {
         const int r = (me + k) % size;
         if (now > TURN) p->await(s->ex, 1, kl_dptr_at(s->window->own, size + r), now - TURN);
-        const kl_dptr to = kl_dptr_at(s->window->there[r], place_of(s, r, i));
+        const kl_dptr to = kl_dptr_at(s->window->there[r], place_of(s, r, now));
         for (int64_t j = s->runs[r]; j < s->runs[r + 1]; j++) {
             const run *const a = &s->run[j];
             p->put(s->ex, a->ntile, one, kl_dptr_at(x, (a->tile * s->nl + s->first[i]) * LANES),
@@ -270,7 +271,7 @@ static kl_status apply_by_window(kl_kronbeyond *s, int adds, kl_dptr x, kl_dptr 
        other for good (19 sites, 32 chunks of hundreds of copies). */
     for (int i = 0; i < TURN && i < s->nchunk; i++) put_chunk(s, i, begun, x);
     for (int i = 0; i < s->nchunk; i++) {
-        const kl_kron_beyond b = {kl_dptr_at(s->window->own, place_of(s, me, i)), s->first[i],
+        const kl_kron_beyond b = {kl_dptr_at(s->window->own, place_of(s, me, s->count + 1)), s->first[i],
                                   s->first[i + 1]};
         s->count++;
         for (int r = 0; r < size; r++)

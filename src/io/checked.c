@@ -5,7 +5,10 @@
 #endif
 #include "io/checked.h"
 
+#include "base/aside.h"
 #include "base/infile.h"
+#include "base/mem.h"
+#include "base/par.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,54 +33,133 @@ typedef struct checksum {
     uint64_t hash; /* of all behind the checksum */
 } checksum;
 
-/* Reads fd from offset CHECKSUM_BYTES to its end. */
-static kl_status checksum_measure(int fd, const char *path, checksum *out, kl_err *err)
+/* Large files are read in pieces by several threads, and their hash is that of the pieces' hashes. */
+enum {
+    WHOLE = KL_CHECKED_FORMAT, /* one hash of all */
+    PIECES = KL_CHECKED_FORMAT + 1, /* as readers of the former format do not make it */
+    CHUNK = 1 << 13, /* words at a time */
+    MOST_THREADS = 8
+};
+static const int64_t piece_bytes = INT64_C(1) << 24, pieces_from = INT64_C(1) << 26;
+
+typedef struct reading {
+    int fd;
+    int64_t step, npiece; /* step: bytes of a piece */
+    int64_t next; /* that nobody has taken */
+    struct piece {
+        uint64_t hash;
+        int64_t bytes; /* that are there */
+        int error;
+    } *piece;
+} reading;
+
+typedef struct reader {
+    reading *of;
+    pthread_t thread;
+    int begun;
+    uint64_t buffer[CHUNK];
+} reader;
+
+static void read_piece(const reading *r, int64_t p, uint64_t *buffer)
 {
-    enum { CHUNK = 1 << 13 }; /* words */
-    kl_status st = KL_OK;
-    uint64_t *buffer = NULL;
-    int64_t at = CHECKSUM_BYTES;
-    uint64_t hash = KL_HASH_EMPTY;
-    KL_TRY(kl_alloc(&buffer, CHUNK, KL_MEM_MISC, err));
-    for (;;) {
-        size_t have = 0;
-        while (have < CHUNK * sizeof(uint64_t)) {
+    struct piece *const out = &r->piece[p];
+    const int64_t first = CHECKSUM_BYTES + p * r->step;
+    *out = (struct piece){.hash = KL_HASH_EMPTY};
+    while (out->bytes < r->step) {
+        const int64_t rest = r->step - out->bytes, all = CHUNK * (int64_t)sizeof *buffer,
+                      some = rest < all ? rest : all;
+        int64_t have = 0;
+        while (have < some) {
             const ssize_t n =
-                pread(fd, (char *)buffer + have, CHUNK * sizeof(uint64_t) - have, at + (int64_t)have);
+                pread(r->fd, (char *)buffer + have, (size_t)(some - have), first + out->bytes + have);
             if (n < 0 && errno == EINTR) continue;
-            if (n < 0) KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
-            if (n == 0) break;
-            have += (size_t)n;
+            if (n < 0) out->error = errno;
+            if (n <= 0) break;
+            have += n;
         }
-        if (have == 0) break;
-        const size_t padded = (have + 7) / 8;
-        memset((char *)buffer + have, 0, padded * 8 - have);
-        for (size_t i = 0; i < padded; i++) hash = kl_hash_mix(hash, buffer[i]);
-        at += (int64_t)have;
-        if (have < CHUNK * sizeof(uint64_t)) break;
+        const size_t padded = ((size_t)have + 7) / 8;
+        memset((char *)buffer + have, 0, padded * 8 - (size_t)have);
+        for (size_t i = 0; i < padded; i++) out->hash = kl_hash_mix(out->hash, buffer[i]);
+        out->bytes += have;
+        if (have < some) return;
     }
-    out->bytes = at;
-    out->hash = kl_hash_mix(hash, (uint64_t)at);
+}
+
+static void *read_pieces(void *self)
+{
+    reader *const t = self;
+    for (;;) {
+        const int64_t p = __atomic_fetch_add(&t->of->next, 1, __ATOMIC_RELAXED);
+        if (p >= t->of->npiece) return NULL;
+        read_piece(t->of, p, t->buffer);
+    }
+}
+
+/* Threads of its own: a file may be written beside a run, which has the others. */
+static kl_status read_by_all(reading *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    reader *t = NULL;
+    const int most = r->npiece < MOST_THREADS ? (int)r->npiece : MOST_THREADS,
+              cores = most > 1 ? kl_par_threads(kl_par_cpus()) : 1, nthread = cores < most ? cores : most;
+    KL_TRY(kl_alloc(&t, nthread, KL_MEM_MISC, err));
+    for (int i = 0; i < nthread; i++) {
+        t[i].of = r;
+        t[i].begun = i > 0 && kl_aside_begin(&t[i].thread, read_pieces, &t[i]);
+    }
+    read_pieces(&t[0]);
+    for (int i = 0; i < nthread; i++)
+        if (t[i].begun) pthread_join(t[i].thread, NULL);
 out:
-    kl_free(&buffer);
+    kl_free(&t);
+    return st;
+}
+
+/* Reads fd from offset CHECKSUM_BYTES to its end; format: WHOLE or PIECES. */
+static kl_status checksum_measure(int fd, const char *path, int format, checksum *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    struct stat info;
+    reading r = {.fd = fd, .step = format == PIECES ? piece_bytes : INT64_MAX - CHECKSUM_BYTES};
+    if (fstat(fd, &info) != 0)
+        KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno)));
+    const int64_t length = info.st_size > CHECKSUM_BYTES ? info.st_size - CHECKSUM_BYTES : 0;
+    r.npiece = format == PIECES && length > 0 ? (length + r.step - 1) / r.step : 1;
+    KL_TRY(kl_alloc(&r.piece, r.npiece, KL_MEM_MISC, err));
+    KL_TRY(read_by_all(&r, err));
+    uint64_t hash = format == PIECES ? KL_HASH_EMPTY : r.piece->hash;
+    out->bytes = CHECKSUM_BYTES;
+    for (int64_t p = 0; p < r.npiece; p++) {
+        if (r.piece[p].error)
+            KL_TRY(kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(r.piece[p].error)));
+        if (format == PIECES) hash = kl_hash_mix(hash, r.piece[p].hash);
+        out->bytes += r.piece[p].bytes;
+    }
+    out->hash = kl_hash_mix(hash, (uint64_t)out->bytes);
+out:
+    kl_free(&r.piece);
     return st;
 }
 
 /* The checksum says all of its block: any other byte in it is damage. */
-static void checksum_print(const checksum *s, char block[CHECKSUM_BYTES])
+static void checksum_print(const checksum *s, int format, char block[CHECKSUM_BYTES])
 {
     memset(block, 0, CHECKSUM_BYTES);
     snprintf(block, CHECKSUM_BYTES, CHECKSUM_TITLE " %d (HDF5 from byte %d on)\nbytes %lld\nhash %016llx\n",
-             KL_CHECKED_FORMAT, (int)CHECKSUM_BYTES, (long long)s->bytes, (unsigned long long)s->hash);
+             format, (int)CHECKSUM_BYTES, (long long)s->bytes, (unsigned long long)s->hash);
 }
 
 static kl_status checksum_write(int fd, const char *path, kl_err *err)
 {
     checksum s;
     char block[CHECKSUM_BYTES];
-    kl_status st = checksum_measure(fd, path, &s, err);
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return kl_fail(err, KL_EIO, "%.300s: cannot be read: %s", path, strerror(errno));
+    const int format = info.st_size < pieces_from ? WHOLE : PIECES;
+    const kl_status st = checksum_measure(fd, path, format, &s, err);
     if (st != KL_OK) return st;
-    checksum_print(&s, block);
+    checksum_print(&s, format, block);
     const ssize_t n = pwrite(fd, block, sizeof(block), 0);
     return n == (ssize_t)sizeof(block) ? KL_OK
                                        : kl_fail(err, KL_EIO, "%.300s: cannot be written: %s", path,
@@ -107,15 +189,15 @@ static kl_status checksum_check(int fd, const char *path, int64_t *size, kl_err 
                &bytes, &hash) != 4)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is no result file of kronlat (%lld bytes)", path,
                        (long long)info.st_size));
-    if (format != KL_CHECKED_FORMAT)
-        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: has format %d; this program reads format %d", path, format,
-                       KL_CHECKED_FORMAT));
+    if (format != WHOLE && format != PIECES)
+        KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: has format %d; this program reads %d and %d", path, format,
+                       WHOLE, PIECES));
     if (bytes != (long long)info.st_size)
         KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: is cut short or grown: %lld bytes, %lld when it was written",
                        path, (long long)info.st_size, bytes));
-    KL_TRY(checksum_measure(fd, path, &have, err));
+    KL_TRY(checksum_measure(fd, path, format, &have, err));
     *size = info.st_size;
-    checksum_print(&have, wanted);
+    checksum_print(&have, format, wanted);
     if (have.bytes != bytes || memcmp(block, wanted, CHECKSUM_BYTES) != 0)
         KL_TRY(
             kl_fail(err, KL_EINPUT, "%.300s: was changed or damaged after it was written (checksum)", path));

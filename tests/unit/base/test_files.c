@@ -332,6 +332,52 @@ static void test_seal(void **unused)
     expect_refused(kl_checked_open("pipe.h5", &in, &err), KL_EIO, err, "ordinary");
 }
 
+/* A file too large for one thread: pieces have hashes of their own. Where its bytes are right HDF5 is asked,
+   and refuses. One that was made before is read as well. */
+static void test_large_seal(void **unused)
+{
+    (void)unused;
+    enum {
+        CHECKSUM = 512,
+        PIECE = 1 << 24,
+        PIECES = 5,
+    };
+    const int64_t size = CHECKSUM + (int64_t)PIECES * PIECE + 3;
+    kl_err err = {""};
+    kl_h5_in in;
+    char block[CHECKSUM] = "";
+    const int fd = open("large.h5", O_RDWR | O_CREAT, 0600);
+    assert_true(fd >= 0 && ftruncate(fd, size) == 0);
+    for (int p = 0; p < PIECES; p++) assert_int_equal(pwrite(fd, &p, 1, CHECKSUM + (int64_t)p * PIECE), 1);
+    expect_ok(kl_checked_renew("large.h5", &err), err);
+    assert_int_equal(pread(fd, block, CHECKSUM, 0), CHECKSUM);
+    assert_true(strncmp(block, "kronlat result 3 ", 17) == 0);
+    expect_refused(kl_checked_open("large.h5", &in, &err), KL_EINPUT, err, "HDF5");
+    for (int p = 0; p < PIECES; p++) { /* as a piece in another's place would have it, and at its end */
+        const unsigned char next = (unsigned char)(p + 1), was = (unsigned char)p, one = 1, zero = 0;
+        const int64_t at = CHECKSUM + (int64_t)p * PIECE, end = at + PIECE - 1 + (p + 1 == PIECES ? 3 : 0);
+        assert_int_equal(pwrite(fd, &next, 1, at), 1);
+        expect_refused(kl_checked_open("large.h5", &in, &err), KL_EINPUT, err, "checksum");
+        assert_int_equal(pwrite(fd, &was, 1, at), 1);
+        assert_int_equal(pwrite(fd, &one, 1, end), 1);
+        expect_refused(kl_checked_open("large.h5", &in, &err), KL_EINPUT, err, "checksum");
+        assert_int_equal(pwrite(fd, &zero, 1, end), 1);
+    }
+    uint64_t hash = KL_HASH_EMPTY;
+    for (int64_t at = 0; at < size - CHECKSUM; at += 8)
+        hash = kl_hash_mix(hash, at % PIECE == 0 ? (uint64_t)(at / PIECE < PIECES ? at / PIECE : 0) : 0);
+    hash = kl_hash_mix(hash, (uint64_t)size);
+    memset(block, 0, CHECKSUM);
+    snprintf(block, CHECKSUM, "kronlat result 2 (HDF5 from byte 512 on)\nbytes %lld\nhash %016llx\n",
+             (long long)size, (unsigned long long)hash);
+    assert_int_equal(pwrite(fd, block, CHECKSUM, 0), CHECKSUM);
+    expect_refused(kl_checked_open("large.h5", &in, &err), KL_EINPUT, err, "HDF5");
+    assert_int_equal(ftruncate(fd, size - 1), 0);
+    expect_refused(kl_checked_open("large.h5", &in, &err), KL_EINPUT, err, "cut short");
+    close(fd);
+    assert_int_equal(unlink("large.h5"), 0);
+}
+
 /* What a terminal would obey is not printed. */
 static void test_texts(void **unused)
 {
@@ -365,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_quote),
         cmocka_unit_test(test_hostile_plots),
         cmocka_unit_test(test_seal),
+        cmocka_unit_test(test_large_seal),
         cmocka_unit_test(test_texts),
     };
     return cmocka_run_group_tests(tests, enter_folder, leave_folder);
