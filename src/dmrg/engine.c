@@ -560,6 +560,7 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
         .max_apply = o->max_apply,
         .tol = o->tol,
         .tol_rel = o->tol_rel,
+        .worth = o->worth,
         .seed = e->seed,
         .trust_start = o->trust_start,
         .lines = o->lines};

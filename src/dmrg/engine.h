@@ -147,6 +147,7 @@ typedef enum kl_solve_scope {
 
 typedef struct kl_solve_opts {
     double tol, tol_rel;
+    kl_worth worth;
     int max_apply;
     const char *records; /* NULL, or the file that the list of H x is added to */
     const char *title; /* its title there */

@@ -230,7 +230,8 @@ const kl_option_row kl_option_table[] = {
     NUMBER("steps", 0, "M", RUN | RARE, B(ED), steps, INT, 2, 5000,
            "Lanczos steps of a sample (100), or levels of a spectral function (1000), at most"),
     NUMBER("max-products", 0, "N", RUN | RARE, SWEEPS | B(PLAN) | B(PLAN_MOLECULE), max_products, INT, 1, 1e9,
-           "products with H at every bond at most"),
+           "products with H at every bond at most; sweeps of a --schedule without noise make fewer, where the "
+           "next one would gain little of what truncation takes"),
     NUMBER("max-products", 0, "N", RUN | RARE, B(ED) | B(BENCH_ED), max_products, INT, 1, 1e9,
            "products with H at most (2000; of more than 16 states 500 for each)"),
     /* as many as LAPACK diagonalizes (base/dense.c); what the vectors need is told where it is too much */

@@ -595,6 +595,7 @@ static kl_status iterate(solver *s, kl_err *err)
     kl_eig_stats *const stats = s->stats;
     const int max_apply = s->opts->max_apply > 0 ? s->opts->max_apply : KL_EIG_APPLY;
     course c = {.best = INFINITY};
+    kl_worth_seen seen = {0};
     moment first = {.step = 0};
     int resumed = s->opts->keeper != NULL && s->opts->keeper->from != NULL;
     if (resumed) KL_TRY(kl_davidson_take_up(s, &c, &first, err));
@@ -614,7 +615,9 @@ static kl_status iterate(solver *s, kl_err *err)
         kl_eig_watch(s->opts, stats, s->theta[0], s->residual[0]);
         if (stats->stopped && !asked && s->opts->keeper) KL_TRY(kl_davidson_keep(s, &c, &m, err));
         const next then = decide(s, &c, &m);
-        if (then == STOP) break;
+        const int enough =
+            s->nroot == 1 && kl_worth_ends(&s->opts->worth, &seen, step, s->theta[0], s->residual[0]);
+        if (then == STOP || (then == GO_ON && enough)) break;
         if (then == SEE_BELOW) {
             c.guarded = 1;
             KL_TRY(add_guard(s, err));

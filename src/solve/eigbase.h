@@ -4,6 +4,7 @@
 #define KL_EIGBASE_H
 #include "solve/keep.h"
 #include "solve/linop.h"
+#include "solve/worth.h"
 
 typedef enum kl_solver { KL_SOLVER_DAVIDSON, KL_SOLVER_LANCZOS } kl_solver;
 
@@ -41,6 +42,7 @@ typedef struct kl_eig_opts {
     int nguard;
     double ceiling; /* Davidson, with bounded: the same for any root above it */
     int bounded;
+    kl_worth worth; /* Davidson of one root: stop also when a product more is not worth it */
     uint64_t seed; /* of random components */
     /* 0: a start that is an eigenvector to rounding (a product state may be one, of any energy) is checked by
        up to 30 products from a random direction; 1: it is taken as it is */

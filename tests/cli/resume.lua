@@ -71,6 +71,10 @@ for _, case in ipairs {
     -- some bonds multiply operators out, others have not the room: by sizes, not by what is in memory
     { "runs by lr with little memory", "dmrg hubbard --sites 12 -p U=8 --charge N_up=6 --charge N_dn=6 --schedule "
         .. "60:1e-4,120,120 --strategy lr --host-memory 22MB --scratch . --checkpoint-every 0.01 --threads 1", 2 },
+    -- between sweeps alone: the first bond of a sweep asks for the energy before its truncation
+    { "runs of bounded products", (watched and "dmrg heisenberg --lattice ladder:6x2" or
+        "dmrg heisenberg --lattice cylinder:8x4") .. " --charge Sz=0 --max-products 4 "
+        .. "--schedule 30:1e-4,40*5 --threads 1", 2 },
     { "runs with the total spin", (watched and "dmrg hubbard --sites 10 --charge N=10" or
         "dmrg hubbard --sites 20 --charge N=20") .. " -p U=8 --charge S=1 --accuracy 1e-9 "
         .. "--checkpoint-every 0.01 --threads 1", 2 },

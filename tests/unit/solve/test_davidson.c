@@ -537,6 +537,39 @@ static void test_guards(void **state)
     tear(&f);
 }
 
+/* A product that is not worth it is not made: what the last one gained and how far the residual fell tell
+   what the next would gain, which the energy is then short of, and not more. */
+static void test_worth(void **state)
+{
+    (void)state;
+    enum { N = 120 };
+    fixture f;
+    build(&f, N, DOMINANT, 5, 1);
+    double *const x = malloc(N * sizeof(double));
+    int all = 0;
+    for (int k = 0; k < 4; k++) {
+        const double lost[] = {0, 1e-6, 1e-3, 1e3};
+        kl_err err;
+        double start = 0, energy;
+        kl_eig_stats stats;
+        uint64_t seed = 3;
+        for (int i = 0; i < N; i++) x[i] = f.vectors[i] + 0.01 * kl_test_uniform(&seed);
+        kl_eig_opts o = {.nroot = 1, .tol = 1e-9, .seed = 1, .max_apply = 1, .trust_start = 1};
+        expect_ok(kl_eig_solve(&f.h, &o, (kl_dptr){(uintptr_t)x}, N, &start, told, &stats, &err), err);
+        o.max_apply = 0;
+        o.worth = (kl_worth){.share = k > 0 ? 0.05 : 0, .before = start - lost[k]};
+        expect_ok(kl_eig_solve(&f.h, &o, (kl_dptr){(uintptr_t)x}, N, &energy, told, &stats, &err), err);
+        kl_test_case("%g lost: %d products, %.2e above", lost[k], stats.napply, energy - f.values[0]);
+        if (k == 0) all = stats.napply;
+        expect_eq(stats.converged, k == 0);
+        expect_true(k == 0 || stats.napply < all);
+        if (k == 3) expect_eq(stats.napply, 2); /* the first gain is the first that tells the next */
+        else expect_true(energy - f.values[0] < 1e-10 + lost[k]);
+    }
+    free(x);
+    tear(&f);
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -613,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_long_and_reproducible),
         cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_guards),
+        cmocka_unit_test(test_worth),
         cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
