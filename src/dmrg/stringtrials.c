@@ -212,11 +212,45 @@ out:
     return st;
 }
 
+static int root_of(int *parent, int i)
+{
+    while (parent[i] != i) i = parent[i] = parent[parent[i]];
+    return i;
+}
+
+/* Parts of the terms that nothing joins: each keeps charges of its own. parent[t->nsite]: found, trees of
+   positions. */
+static int find_parts(const kl_terms *t, int *parent)
+{
+    int count = t->nsite;
+    for (int p = 0; p < t->nsite; p++) parent[p] = p;
+    for (int64_t i = 0; i < t->nterm; i++)
+        for (int k = 1; k < t->term[i].nop; k++) {
+            const kl_op_at *const op = &t->op[t->term[i].first + k];
+            const int a = root_of(parent, op[-1].pos), b = root_of(parent, op->pos);
+            count -= a != b;
+            parent[a] = b;
+        }
+    return count;
+}
+
+/* 1: sweeps leave each part the charges that they began with. */
+static int has_parts(const kl_terms *t)
+{
+    int *parent = NULL, parts = 1;
+    if (t->model->ncharge > 0 && kl_alloc(&parent, t->nsite, KL_MEM_WORK, NULL) == KL_OK)
+        parts = find_parts(t, parent);
+    kl_free(&parent);
+    return parts > 1;
+}
+
 void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res)
 {
     kl_labels l = {0};
     if (kl_stringtrials_count(t, &res->strings, NULL) != KL_OK) res->strings = 0;
-    if (res->stop != KL_STOP_CONVERGED || res->searched || res->strings < 2) return;
+    if (res->stop != KL_STOP_CONVERGED || res->searched) return;
+    if (has_parts(t)) res->wait = KL_WAIT_SECTORS;
+    if (res->strings < 2) return;
     const int placed = kl_labels_find(t, &l, NULL) == KL_OK && kl_places_worth(&l);
     if (placed || res->strings > FEW) res->wait = KL_WAIT_SECTORS;
     kl_labels_clear(&l);
@@ -309,12 +343,6 @@ out:
     return st;
 }
 
-static int root_of(int *parent, int i)
-{
-    while (parent[i] != i) i = parent[i] = parent[parent[i]];
-    return i;
-}
-
 /* joined[n][n]: 1 of positions that a term joins, and of those near each other in parts that no strong term
    does. */
 static kl_status find_joined(const kl_terms *t, const kl_terms *strong, char *joined, kl_err *err)
@@ -324,18 +352,11 @@ static kl_status find_joined(const kl_terms *t, const kl_terms *strong, char *jo
     const kl_status st = kl_alloc(&parent, n, KL_MEM_WORK, err);
     if (st != KL_OK) return st;
     memset(joined, 0, (size_t)n * (size_t)n);
-    for (int p = 0; p < n; p++) {
-        joined[p * n + p] = 1;
-        parent[p] = p;
-    }
+    find_parts(strong, parent);
+    for (int p = 0; p < n; p++) joined[p * n + p] = 1;
     for (int64_t i = 0; i < t->nterm; i++)
         for (int k = 1; k < t->term[i].nop; k++)
             joined[t->op[t->term[i].first + k - 1].pos * n + t->op[t->term[i].first + k].pos] = 1;
-    for (int64_t i = 0; i < strong->nterm; i++)
-        for (int k = 1; k < strong->term[i].nop; k++) {
-            const kl_op_at *const op = &t->op[strong->term[i].first + k];
-            parent[root_of(parent, op[-1].pos)] = root_of(parent, op->pos);
-        }
     for (int p = 0; p < n; p++)
         for (int q = p + 1; q < n && q <= p + FARTHEST; q++)
             joined[p * n + q] |= root_of(parent, p) != root_of(parent, q);

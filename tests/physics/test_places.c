@@ -288,6 +288,28 @@ static void test_loose_parts(void **state)
         kl_test_case("chain %d of %d sites", (int)i, n);
         expect_near(r.res.energy[0], exact, r.res.error_estimate + 1e-12 * fabs(exact));
         expect_true(r.res.error_estimate < 1e-8 * fabs(exact));
+        expect_eq(r.res.wait, KL_WAIT_NOTHING);
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
+/* Two states of such a chain are not looked for elsewhere: nobody is told that they are the lowest. */
+static void test_loose_states(void **state)
+{
+    (void)state;
+    for (int joined = 0; joined < 2; joined++) {
+        core_job j;
+        core_open(&j, core_model("free_fermions", NULL), "chain:24", NULL,
+                  joined
+                      ? "t=1 h=0"
+                      : "t=1,1,1,1,1,1,1,0,1,1,1,1,1,1,1,0,1,1,1,1,1,1,1 h=0,0,0,0,0,0,0,0,-3,-3,-3,-3,-3,-3,"
+                        "-3,-3,1,1,1,1,1,1,1,1");
+        core_run r = core_auto(1e-6, core_charge(j.model, "N=9"), 2, KL_STRATEGY_AUTO);
+        core_go(&j, &r);
+        expect_eq(r.res.stop, KL_STOP_CONVERGED);
+        expect_eq(r.res.wait, joined ? KL_WAIT_NOTHING : KL_WAIT_SECTORS);
         core_drop(&r);
         core_close(&j);
     }
@@ -298,8 +320,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_labels),      cmocka_unit_test(test_ground_states),
-        cmocka_unit_test(test_loose_parts), cmocka_unit_test(test_embed),
-        cmocka_unit_test(test_run_out),
+        cmocka_unit_test(test_loose_parts), cmocka_unit_test(test_loose_states),
+        cmocka_unit_test(test_embed),       cmocka_unit_test(test_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
