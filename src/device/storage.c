@@ -34,8 +34,10 @@ int kl_storage_wanted(kl_exec *ex, const kl_batch *b)
 }
 
 /* Parts of what the device can give. Every chunk is planned by itself, which takes longer than products that
-   are made once: a quarter of device memory on an H100, 1500 states, had 2.9 of 5.3 s go there. */
+   are made once: a quarter of device memory on an H100, 1500 states, had 2.9 of 5.3 s go there. Operators of
+   such a list come in whole where one buffer, which takes what two of them would, has place for them. */
 enum {
+    PART_WHOLE = 2,
     PART_ONCE = 4,
     PART_OFTEN = 16,
 };
@@ -44,8 +46,8 @@ enum {
 static int64_t buffer_budget(kl_exec *ex, int parts)
 {
     enum { MOST = 256 << 20 };
-    const int64_t part = ex->vt.room(ex) / parts;
-    return (part < MOST ? part : MOST) / (int64_t)sizeof(double);
+    const int64_t part = ex->vt.room(ex) / parts, most = parts == PART_WHOLE ? 2 * MOST : MOST;
+    return (part < most ? part : most) / (int64_t)sizeof(double);
 }
 
 /* after: not before the products that were asked for until now are done. */
@@ -92,13 +94,28 @@ static kl_status segments(const kl_batch *b, storage *s, kl_err *err)
     return st;
 }
 
+/* In chunks, of which `parts` would fill the device. */
+static kl_status divide(kl_exec *ex, const kl_batch *b, int parts, kl_chunks *c, kl_err *err)
+{
+    kl_status st = KL_OK;
+    if (parts == PART_ONCE) {
+        KL_TRY(kl_chunks_create(b, operators, buffer_budget(ex, PART_WHOLE), c, err));
+        if (c->nchunk <= 1) goto out;
+        kl_chunks_clear(c);
+    }
+    KL_TRY(kl_chunks_create(b, operators, buffer_budget(ex, parts), c, err));
+out:
+    return st;
+}
+
 /* Two buffers, smaller ones where the device has no such two. */
 static kl_status take_buffers(kl_exec *ex, const kl_batch *b, int parts, kl_pool *pool, storage *s,
                               kl_err *err)
 {
     kl_status st = KL_OK;
-    for (int64_t budget = buffer_budget(ex, parts);; budget /= 2) {
-        KL_TRY(kl_chunks_create(b, operators, budget, &s->c, err));
+    int64_t budget = buffer_budget(ex, parts);
+    KL_TRY(divide(ex, b, parts, &s->c, err));
+    for (;;) {
         const int64_t each = (s->c.most + 31) / 32 * 32;
         s->buffer_bytes = (s->c.nchunk > 1 ? 2 : 1) * each * (int64_t)sizeof(double);
         if (s->buffer_bytes > 0) s->buffer[0] = kl_pool_take(pool, s->buffer_bytes);
@@ -110,6 +127,8 @@ static kl_status take_buffers(kl_exec *ex, const kl_batch *b, int parts, kl_pool
             KL_TRY(kl_fail(err, KL_ENOMEM, "the device has no %lld bytes for two buffers of operators",
                            (long long)s->buffer_bytes));
         kl_chunks_clear(&s->c);
+        budget /= 2;
+        KL_TRY(kl_chunks_create(b, operators, budget, &s->c, err));
     }
 out:
     return st;
@@ -202,7 +221,7 @@ kl_status kl_storage_dry(kl_exec *ex, const kl_batch *b, const kl_storage_way *w
     kl_status st = KL_OK;
     kl_chunks c;
     kl_batch_plan one;
-    KL_TRY(kl_chunks_create(b, operators, buffer_budget(ex, b->once ? PART_ONCE : PART_OFTEN), &c, err));
+    KL_TRY(divide(ex, b, b->once ? PART_ONCE : PART_OFTEN, &c, err));
     *out = (kl_batch_plan){.kernel = way->kernel, .share = 1, .padded = 1, .nround = c.nchunk};
     out->moved_bytes = c.nchunk > 2 ? c.moved * (int64_t)sizeof(double) : 0;
     for (int i = 0; i < c.nchunk; i++) {

@@ -333,6 +333,7 @@ typedef struct kl_dmrg_plan {
     struct kl_dmrg_way {
         const char *name;
         int64_t operator_bytes, list_bytes, moved_bytes, total_bytes;
+        double seconds; /* that planning its list takes the host */
         int fits, taken;
     } way[KL_NPROJECTION];
     /* the lists of H x and of a truncation's density matrices at the middle bond, closed, without operands */

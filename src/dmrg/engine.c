@@ -549,6 +549,10 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     kl_onesite_forget(e);
     KL_TRY(operators_of_product(e, of, err));
     KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 1, &s, err));
+    if (kl_engine_spill(e)) {
+        kl_superblock_destroy(&s);
+        KL_TRY(kl_superblock_create(e->ex, of[0], of[1], e->target, 1, &s, err));
+    }
     if (o->records && kl_ranks_first(e->ex)) KL_TRY(kl_reclist_append(o->records, o->title, &s->batch, err));
     KL_TRY(wait_for_lists(e, err));
     const double t1 = kl_prof_seconds();
@@ -640,6 +644,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     kl_dptr psi = {0}, data = {0};
     double t = kl_prof_seconds(), u;
     KL_TRY(kl_engine_make_operators(e, err));
+    kl_engine_settle_growth(e, side);
     const kl_bigop *const grown = right ? e->row_op : e->col_op;
     const kl_wave wave = kl_engine_wave(e);
     const kl_warm warm = {e->warm, e->warm_data};

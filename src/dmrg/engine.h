@@ -46,9 +46,7 @@ typedef struct kl_engine {
     kl_bigop *row_op, *col_op; /* enlarged operators of the centre; made when wanted */
     kl_bigop *dense[2]; /* those multiplied out, while there is room to keep them for growth */
     struct kl_onesite *one; /* NULL, or what became of one of the centre's sites: see onesite.h */
-    /* numbers of a wavefunction that will be solved for, and bytes that are wanted before, while a site is
-       absorbed; 0, 0: those of the centre, none */
-    int64_t solve_n, absorb_bytes;
+    int64_t absorb_bytes; /* wanted beside operators while a site is absorbed; 0: none is */
     double seconds[KL_NPART], seconds_line[KL_NLINE];
     kl_list_cost list; /* of the last centre whose lines were counted */
     double flop;

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/engineroom.h"
 #include "base/mem.h"
+#include "dmrg/onesite.h"
 #include "dmrg/scratch.h"
 #include "solve/davidson.h"
 
@@ -47,25 +48,81 @@ void kl_engine_make_room(kl_engine *e, int64_t bytes)
         }
 }
 
-/* Operators of the centre on the device, if it has memory for them and for the least that an eigensolver
-   wants there; else on the host, from where lists stream them. A site that is about to be absorbed is in no
-   vector of the solve. */
-void kl_engine_settle(kl_engine *e)
+/* Of both sides of the centre; without a site for the one that was absorbed. */
+static void blocks_of_centre(const kl_engine *e, kl_block *block[2])
+{
+    block[KL_LEFT] = e->left_block[e->centre];
+    block[KL_RIGHT] = e->right_block[e->centre + 2];
+    if (e->one) block[e->one->side] = e->one->block;
+}
+
+static int operators_stay(const kl_engine *e)
+{
+    return !e->ex->vt.alloc_far || e->ex->projection == KL_PROJECTION_NOSTORAGE;
+}
+
+/* Bytes that the pool takes for a block's operators. */
+static int64_t taken(const kl_block *b) { return b->ndata * (int64_t)sizeof(double) / 8 * 9; }
+
+/* On the device where that leaves `need` bytes, else on the host. */
+static void settle(kl_engine *e, kl_block *const block[2], int64_t need)
 {
     kl_exec *const ex = e->ex;
-    kl_block *const block[2] = {e->left_block[e->centre], e->right_block[e->centre + 2]};
-    if (!ex->vt.alloc_far || ex->projection == KL_PROJECTION_NOSTORAGE) return;
-    const kl_eig_opts all = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
-    const int64_t n = e->solve_n > 0 ? e->solve_n : e->layout.n, least = kl_engine_least_bytes(n, e->nstate),
-                  need = least > e->absorb_bytes ? least : e->absorb_bytes,
-                  most = vector_bytes(n, kl_davidson_columns(&all, n));
-    kl_engine_make_room(e, most > need ? most : need);
     for (int i = 0; i < 2; i++) {
-        const int64_t bytes = block[i]->ndata * (int64_t)sizeof(double), room = ex->vt.room(ex);
+        if (!block[i]) continue;
+        const int64_t room = ex->vt.room(ex);
         if (kl_exec_is_far(ex, block[i]->data)) {
-            if (room - bytes / 8 * 9 >= need) move_block(e, block[i], 0);
+            if (room - taken(block[i]) >= need) move_block(e, block[i], 0);
         } else if (room < need) move_block(e, block[i], 1);
     }
+}
+
+void kl_engine_settle(kl_engine *e)
+{
+    kl_block *block[2];
+    if (operators_stay(e)) return;
+    blocks_of_centre(e, block);
+    if (e->absorb_bytes > 0) { /* no solve yet */
+        kl_engine_make_room(e, e->absorb_bytes + taken(block[0]) + taken(block[1]));
+        settle(e, block, e->absorb_bytes);
+        return;
+    }
+    const kl_eig_opts all = {.nroot = e->nstate, .max_basis = kl_engine_basis(e->max_basis, e->nstate, 0)};
+    const int64_t n = e->layout.n, need = kl_engine_least_bytes(n, e->nstate),
+                  most = vector_bytes(n, kl_davidson_columns(&all, n));
+    kl_engine_make_room(e, most > need ? most : need);
+    /* what the absorbed site's block grew from is not used any more */
+    kl_block *const grown = !e->one                   ? NULL
+                            : e->one->side == KL_LEFT ? e->left_block[e->centre]
+                                                      : e->right_block[e->centre + 2];
+    if (e->ex->vt.room(e->ex) < need) move_block(e, grown, 1);
+    settle(e, block, need);
+}
+
+int kl_engine_spill(kl_engine *e)
+{
+    kl_block *block[2];
+    const kl_eig_opts shortest = {.nroot = e->nstate, .max_basis = e->nstate + 2};
+    const int64_t n = e->layout.n;
+    if (operators_stay(e) || kl_ranks_size(e->ex) > 1 || e->dense[0] || e->dense[1] ||
+        e->ex->vt.room(e->ex) >= vector_bytes(n, kl_davidson_columns(&shortest, n)))
+        return 0;
+    blocks_of_centre(e, block);
+    kl_engine_make_room(e, INT64_MAX);
+    const int left = move_block(e, block[KL_LEFT], 1), right = move_block(e, block[KL_RIGHT], 1);
+    return left || right;
+}
+
+void kl_engine_settle_growth(kl_engine *e, kl_side side)
+{
+    enum { ROOM = 3 }; /* the block that is made, a truncation's work, what lists take; as large each */
+    kl_block *block[2];
+    if (operators_stay(e)) return;
+    blocks_of_centre(e, block);
+    kl_block *const b = block[side];
+    if (!b || !kl_exec_is_far(e->ex, b->data)) return;
+    kl_engine_make_room(e, (ROOM + 1) * taken(b));
+    if (e->ex->vt.room(e->ex) >= (ROOM + 1) * taken(b)) move_block(e, b, 0);
 }
 
 void kl_engine_count_memory(kl_engine *e, const kl_bigop *const of[2], const kl_batch *b,

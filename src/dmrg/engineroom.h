@@ -9,8 +9,15 @@
 void kl_engine_make_room(kl_engine *e, int64_t bytes);
 
 /* Operators of the centre on the device, if it has memory for them and for the least that an eigensolver
-   wants there; else on the host, from where lists stream them. */
+   wants there, or for what absorbing a site takes (e->absorb_bytes); else on the host, from where lists
+   stream them. */
 void kl_engine_settle(kl_engine *e);
+/* Where a list has left less than that, since none knows its length before: 1, operators are on the host now,
+   and it has to be made again. */
+int kl_engine_spill(kl_engine *e);
+/* No vectors are left: operators that waited on the host for them come in before a block grows from them, for
+   all lists of that at once. */
+void kl_engine_settle_growth(kl_engine *e, kl_side side);
 
 /* What the product and the eigensolver of this centre take, as e->list: of its operators, b its list. */
 void kl_engine_count_memory(kl_engine *e, const kl_bigop *const of[2], const kl_batch *b,

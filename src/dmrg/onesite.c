@@ -222,6 +222,7 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
     to.addr = 0;
     e->one = one;
     *pone = NULL;
+    kl_engine_settle(e);
 out:
     kl_bigop_destroy(&op);
     kl_enlarged_destroy(&bare);
@@ -246,16 +247,13 @@ static int64_t sketch_doubles(const kl_engine *e, const kl_basis *near, int more
     return (int64_t)(rows * (double)near->total * (2.0 * e->mpo->nop[e->centre + 1] + 4.0 * e->nstate));
 }
 
-/* The centre's operators, where those have room on the device that wavefunctions of so many states on the
-   absorbed side, and what comes before them, leave. */
-static kl_status operators_to_absorb(kl_engine *e, kl_side side, int64_t states, int64_t bytes, kl_err *err)
+/* The centre's operators, on the device where it has so many bytes besides. What a solve leaves of it is
+   looked at when the site is absorbed. */
+static kl_status operators_to_absorb(kl_engine *e, int64_t bytes, kl_err *err)
 {
-    const int64_t wide = side == KL_LEFT ? e->row->basis.total : e->col->basis.total;
-    const double share = wide > states ? (double)states / (double)wide : 1;
-    e->solve_n = (int64_t)ceil(share * (double)e->layout.n);
     e->absorb_bytes = bytes;
     const kl_status st = kl_engine_make_operators(e, err);
-    e->solve_n = e->absorb_bytes = 0;
+    e->absorb_bytes = 0;
     return st;
 }
 
@@ -273,7 +271,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
     const int64_t isometries = 2 * e->warm->ndata + e->layout.n * e->nstate,
                   sketch = sketch_doubles(e, side == KL_LEFT ? &e->col->basis : &e->row->basis, more);
     kl_engine_make_room(e, 9 * isometries);
-    KL_TRY(operators_to_absorb(e, side, e->warm->basis.total + more, 9 * (isometries + sketch), err));
+    KL_TRY(operators_to_absorb(e, 9 * (isometries + sketch), err));
     KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
     one->side = side;
     const kl_expand_opts o = {.side = side,
@@ -356,7 +354,7 @@ kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_er
     kl_status st = KL_OK;
     kl_onesite *one = NULL;
     if (!e->warm) return KL_OK;
-    KL_TRY(operators_to_absorb(e, e->warm_side, e->warm->basis.total, 0, err));
+    KL_TRY(operators_to_absorb(e, 9 * e->layout.n * e->nstate, err));
     KL_TRY(kl_alloc(&one, 1, KL_MEM_MISC, err));
     one->side = e->warm_side;
     one->iso = e->warm;

@@ -68,12 +68,14 @@ static kl_status plan_ways(kl_dmrg_plan *p, kl_exec *ex, kl_err *err)
         struct kl_dmrg_way *const w = &p->way[p->nway++];
         const kl_call call = {.op = KL_OP_BATCH, .n = p->dim, .batch = &p->apply};
         kl_choice c;
+        const double begun = kl_prof_seconds();
         ex->projection = (kl_projection)k;
         KL_TRY(kl_exec_explain(ex, &call, &c, err));
         *w = (struct kl_dmrg_way){.name = kl_projection_name[k],
                                   .list_bytes = c.memory_bytes,
                                   .operator_bytes = k == KL_PROJECTION_NOSTORAGE ? 0 : 8 * p->centre_doubles,
-                                  .moved_bytes = c.moved_bytes};
+                                  .moved_bytes = c.moved_bytes,
+                                  .seconds = kl_prof_seconds() - begun};
         w->total_bytes = w->operator_bytes + w->list_bytes + p->least_bytes;
         w->fits = room == INT64_MAX || w->total_bytes <= room;
     }
@@ -566,13 +568,17 @@ static void list_bonds(const middle *mid, const kl_dmrg_plan *plan, int nstate, 
                                                   (double)(left->ndata + right->ndata) / operators
                                             : 0,
             .least_bytes = (double)kl_engine_least_bytes((int64_t)(share * (double)plan->dim), nstate) +
-                           9.0 * share * (double)mid->two * nstate, /* there while operators are settled */
+                           9.0 * share * (double)plan->dim * nstate, /* wavefunctions, before any solver */
             .vector_bytes = 8.0 * share * (double)plan->solver_doubles,
             .block_bytes = there_bytes(&s[0], c + 1)};
         for (int k = 1; k <= c; k++) b->kept_bytes += there_bytes(&s[0], k);
         for (int k = c + 2; k < n; k++) b->kept_bytes += there_bytes(&s[1], k);
     }
 }
+
+/* Seconds of a step that moves blocks, beside their copies: 0.2 s a sweep of 8x4 Hubbard with 1500 states at
+   a quarter of the memory, CUDA and target regions alike (H100 and H200). */
+#define MOVING_STEP 3e-3
 
 /* What the device's memory, where it is less than a run wants, adds to a sweep. */
 static kl_status count_beyond(kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, kl_dmrg_plan *plan,
@@ -592,6 +598,9 @@ static kl_status count_beyond(kl_exec *ex, const kl_dmrg_opts *o, const middle *
                              .lock = plan->bus.lock,
                              .seconds = plan->apply_seconds,
                              .moved_bytes = (double)plan->way[KL_PROJECTION_NOSTORAGE - 1].moved_bytes,
+                             .list = fmax(0, plan->way[KL_PROJECTION_NOSTORAGE - 1].seconds -
+                                                 plan->way[KL_PROJECTION_GROUPED - 1].seconds),
+                             .wait = MOVING_STEP,
                              .nproduct = plan->products};
     plan->beyond = kl_plan_beyond_of(plan->nsite - 1, bond, plan->nsite / 2 - 1, &r);
     plan->seconds_part[KL_PLAN_BUS] = plan->beyond.seconds;

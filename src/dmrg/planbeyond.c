@@ -12,7 +12,7 @@ static double taken(double bytes) { return 9.0 / 8.0 * bytes; }
 
 /* 1. Operators fit beside the least that an eigensolver wants, or all of them stay on the host.
    2. The next product's first chunks come in while the solver works on vectors: a product takes as long as
-      it would, or as its copies do.
+      it would, or as its copies do. Its list is made chunk by chunk.
    3. What is kept beside the vectors and does not fit waits on the host: a block goes out when it is made,
       and comes back when its bond is asked for.
    4. The host's memory for as much as waits there at a time, and for what is divided among blocks of other
@@ -32,12 +32,15 @@ kl_plan_beyond kl_plan_beyond_of(int n, const kl_plan_bond *bond, int middle, co
                          more = fmax(0, copies - b->work * r->seconds); /* 2. */
             out.nstreamed++;
             waits = b->operator_bytes;
-            out.seconds += 2 * r->nproduct * more;
+            out.seconds += 2 * (r->nproduct * more + r->list);
             if (i == middle) out.apply_seconds += more;
         }
         /* 3. */
         const double over = taken(b->kept_bytes) + b->vector_bytes - r->room;
-        if (over > 0) out.carried_bytes += 2 * fmin(b->block_bytes, over);
+        if (over > 0) {
+            out.carried_bytes += 2 * fmin(b->block_bytes, over);
+            out.seconds += 2 * r->wait;
+        }
         waits += fmin(b->kept_bytes, fmax(0, over));
         out.locked_bytes = fmax(out.locked_bytes, DIVIDED * waits);
     }

@@ -21,6 +21,8 @@ typedef struct kl_plan_rates {
     double lock; /* bytes a second of the host's memory that are made ready for it; 0: not known */
     double seconds; /* of a product with H at the middle where everything fits */
     double moved_bytes; /* of it over the bus, where operators do not fit */
+    double list; /* seconds that a list in chunks takes the host more than one whose operators are there */
+    double wait; /* seconds of a step from which a block goes out: the host waits for the device there */
     double nproduct; /* products with H at a bond */
 } kl_plan_rates;
 
