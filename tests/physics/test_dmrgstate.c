@@ -406,13 +406,13 @@ static void count_sweep(void *self, const kl_dmrg_row *row, int nrow)
     w->sweeps++;
     expect_true(row[nrow - 1].m_reached >= 1);
 }
-static int always_due(void *self) { return ((watcher *)self)->due; }
-static kl_status check_point(void *self, const kl_state *s, const kl_dmrg_row *row, int nrow, int direction,
+static int is_due(void *self, int at_end) { return at_end || ((watcher *)self)->due; }
+static kl_status check_point(void *self, kl_state **s, const kl_dmrg_row *row, int nrow, int direction,
                              kl_err *err)
 {
     (void)err;
     ((watcher *)self)->checks++;
-    expect_true(s->npsi > 0 && nrow >= 1 && direction >= -1 && direction <= 1 && row[nrow - 1].napply > 0);
+    expect_true((*s)->npsi > 0 && nrow >= 1 && direction >= -1 && direction <= 1 && row[nrow - 1].napply > 0);
     return KL_OK;
 }
 
@@ -423,7 +423,7 @@ static kl_dmrg_monitor watch(watcher *w)
                              .sweep = count_sweep,
                              .interrupted = stop_now,
                              .checkpoint = check_point,
-                             .due = always_due};
+                             .due = is_due};
 }
 
 /* Interrupted after any number of steps, and gone on from there: the same energy as from a start. */

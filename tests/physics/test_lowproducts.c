@@ -193,7 +193,8 @@ static void test_valley(void **state)
     expect_near(r.res.energy[0], -3 * (crossing + 0.01), 1e-8);
     const kl_engine_opts same = {.target = kl_qn_zero(), .nstate = 1, .max_basis = 20, .seed = 1};
     for (int high = 0; high < 2; high++) {
-        const kl_valley_here here = {r.state, r.res.energy[0] + high, 1e-8, 1e12, 0};
+        const kl_valley_here here = {
+            .state = r.state, .energy = r.res.energy[0] + high, .bar = 1e-8, .flop = 1e12};
         kl_status st = KL_ENOMEM;
         int64_t k = 1;
         for (; st != KL_OK; k += 1 + k / 6) {
