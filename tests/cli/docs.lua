@@ -33,13 +33,14 @@ local siblings = {
     { "growth (.-)%-%-m %d+", "growth %1--m 16" },
     { "%-%-sites 100 (.-)N=100(.-)%-%-m %d+", "--sites 12 %1N=12%2--m 24" },
     { "ed hubbard (.-)square:%dx%d(.-)N_up=%d(.-)N_dn=%d", "ed hubbard %1square:3x2%2N_up=3%3N_dn=3" },
+    { " %-%-device%-memory %S+", "" }, { "plan job%.lua", "plan one.lua" },
     { "%-%-exec %a+", "--exec host" }, { " %-%-projection 4streams", "" }, { " %-%-hybrid auto", "" },
 }
 -- Those that are not whole, and why.
 local partial = {
     { "%.%.%.", "says that it goes on" }, { "plot %l+%.csv", "draws what a benchmark has written" },
     { "%-%-resume", "needs an unfinished run: tests/cli/resume.lua" },
-    { "VERSION threads", "is a line of a file" }, { "^kronlat result$", "is a word of a file" },
+    { "VERSION threads", "is a line of a file" }, { "^kronlat result", "are words of a file" },
     { "^kronlat plan %-%-method ed$", "wants a model" }, { "^kronlat measure RESULT.h5$", "wants --measure" },
 }
 local programs = { ["kronlat"] = true, ["./build/kronlat"] = true }
@@ -253,6 +254,8 @@ for _, document in ipairs(documents) do
         kit.run "dmrg heisenberg --sites 8 --charge Sz=0 --output result.h5"
         kit.spill(kit.at "table.csv", kit.slurp(root .. "/docs/performance/ed.csv"))
         kit.spill(kit.at "job.lua", "return { command = 'ed', model = 'ising', sites = 6, charge = 'scan' }")
+        kit.spill(kit.at "one.lua",
+            "return { command = 'ed', model = 'ising', sites = 6, charge = 'parity=0' }")
         run_inline(document, inline)
     end
 end
