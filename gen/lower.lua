@@ -504,24 +504,32 @@ local function cut_signs(odd)
     return rows
 end
 
+-- Refuses terms with too many cuts, before any is made.
+local function count_cuts(out)
+    local total = 0
+    for _, e in ipairs(out.terms) do
+        total = total + (1 << #e.factors)
+        if total > MAX_RECORDS then
+            refuse_at(e.line,
+                "the terms up to here can be cut in more than %d ways; use fewer products of many operators",
+                    MAX_RECORDS)
+        end
+    end
+end
+
 -- What kl_split tells, for every term: e.split[mask] for each set of factors on the left of a cut.
 local function lower_records(out)
-    local signs, total = {}, 0
+    local signs = {}
     -- rows[signs][kept]: splits that are alike are one table, of which a molecule would have millions
     local rows = {}
     out.kept, out.kept_at = {}, {}
+    count_cuts(out)
     keep(out, {})
     for _, e in ipairs(out.terms) do
         local odd = {}
         for f, factor in ipairs(e.factors) do odd[f] = factor.odd end
         local pattern = table.concat(odd)
         signs[pattern] = signs[pattern] or cut_signs(odd)
-        total = total + (1 << #odd)
-        if total > MAX_RECORDS then
-            refuse_at(e.line,
-                "the terms up to here can be cut in more than %d ways; use fewer products of many operators",
-                    MAX_RECORDS)
-        end
         e.split = {}
         for mask = 0, (1 << #odd) - 1 do
             local factors = {}
