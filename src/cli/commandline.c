@@ -103,8 +103,7 @@ static int names_molecule(int argc, char **argv)
 }
 
 /* Whether a plan is wanted of a job: a word names a file in Lua that returns something at its end, where that
-   of a function has its own `end' behind it. Models return nothing, lattices stand
-   behind their option. */
+   of a function has its own `end' behind it. Models return nothing, lattices stand behind their option. */
 static int names_job(int argc, char **argv)
 {
     for (int k = 1; k < argc; k++) {

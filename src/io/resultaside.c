@@ -26,19 +26,33 @@ struct kl_result_writing {
     kl_err err;
 };
 
-/* Waits for one that this file is to replace, whatever became of it. */
-static void join(kl_result_writing **before)
+/* Waits for its thread. */
+static void join(const kl_result_writing *w)
 {
-    kl_err ignored;
-    const kl_status st = kl_result_wait(before, &ignored);
-    (void)st;
+    if (w->has_thread) pthread_join(w->thread, NULL);
+}
+
+/* What became of what its thread wrote. */
+static kl_status ended(const kl_result_writing *w, kl_err *err)
+{
+    join(w);
+    return w->put == KL_OK ? KL_OK : kl_fail(err, w->put, "%s", w->err.text);
+}
+
+static void clear(kl_result_writing **pw)
+{
+    kl_dmrg_result_clear(&(*pw)->r.dmrg);
+    kl_free(pw);
 }
 
 static void *put_state(void *self)
 {
     kl_result_writing *const w = self;
     kl_checked *const f = &w->file;
-    if (w->before != NULL) join(&w->before);
+    if (w->before != NULL) { /* which this file is to replace, whatever became of it */
+        join(w->before);
+        clear(&w->before);
+    }
     w->put = kl_checked_create(w->path, w->bytes, f, &w->err);
     if (w->put == KL_OK) w->put = kl_checked_pause(f, kl_statefile_put(&f->out, w->state, &w->err), &w->err);
     return NULL;
@@ -102,22 +116,18 @@ int kl_result_is_written(const kl_result_writing *w) { return atomic_load(&w->wr
 
 kl_status kl_result_wait(kl_result_writing **pw, kl_err *err)
 {
-    kl_result_writing *const w = *pw;
-    if (w->has_thread) pthread_join(w->thread, NULL);
-    const kl_status st = w->put == KL_OK ? KL_OK : kl_fail(err, w->put, "%s", w->err.text);
-    kl_dmrg_result_clear(&w->r.dmrg);
-    kl_free(pw);
+    const kl_status st = ended(*pw, err);
+    clear(pw);
     return st;
 }
 
 kl_status kl_result_end(kl_result_writing **pw, const kl_result *r, kl_err *err)
 {
     kl_result_writing *const w = *pw;
-    if (w->has_thread) pthread_join(w->thread, NULL);
-    kl_status st = w->put == KL_OK ? KL_OK : kl_fail(err, w->put, "%s", w->err.text);
+    kl_status st = ended(w, err);
     if (st == KL_OK) st = kl_checked_resume(&w->file, err);
     if (st == KL_OK) st = kl_checked_finish(&w->file, kl_result_put(&w->file.out, r, NULL, NULL, err), err);
-    kl_free(pw);
+    clear(pw);
     return st;
 }
 
@@ -125,7 +135,7 @@ void kl_result_drop(kl_result_writing **pw)
 {
     kl_result_writing *const w = *pw;
     if (w == NULL) return;
-    if (w->has_thread) pthread_join(w->thread, NULL);
+    join(w);
     if (w->put == KL_OK) kl_atomic_drop(&w->file.atomic);
-    kl_free(pw);
+    clear(pw);
 }
