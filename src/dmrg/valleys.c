@@ -179,6 +179,7 @@ typedef struct search {
     const kl_valley_here *here;
     kl_valley *best; /* the lowest state that trials ended in, lower than `here`, or close and not the same */
     double flop;
+    int n; /* trials */
 } search;
 
 /* One trial. */
@@ -187,6 +188,7 @@ static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engin
     kl_status st = KL_OK;
     kl_valley next = {0};
     double overlap;
+    s->n++;
     KL_TRY(kl_valleys_follow(s->t, n, changed, s->ex, e, s->here, &next, &s->flop, err));
     int other = next.state && next.energy < s->here->energy - LOWER * kl_terms_units(s->t).gap;
     if (next.state && !other) {
@@ -304,17 +306,22 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
 {
     kl_status st = KL_OK;
     search s = {.t = t, .ex = ex, .here = here, .best = lower};
-    int loose = 0;
+    int loose = 0, strings = 0;
     *lower = (kl_valley){0};
     settled->rival = 0;
+    settled->ntrial = 0;
     if (settled->known && fabs(here->energy - settled->energy) <= here->bar + settled->bar) {
         settled->rival = settled->beyond;
         return KL_OK;
     }
     KL_TRY(kl_places_compare(t, ex, e, o, mon, here, lower, settled, err));
     if (lower->state) goto out;
+    /* that there may be strings is no reason for trials with moves, four of which take longer than all else
+       behind the sweeps of a chain */
+    if (settled->strings > 0) KL_TRY(kl_stringtrials_count(t, &strings, err));
     KL_TRY(kl_stringtrials_weak(t, &loose, err));
-    KL_TRY(find_other(&s, e, settled->strings, loose, err));
+    KL_TRY(find_other(&s, e, strings, loose, err));
+    settled->ntrial = s.n;
     if (lower->state && lower->energy >= here->energy - LOWER * kl_terms_units(t).gap)
         KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));
     if (!lower->state && settled->strings > 0)

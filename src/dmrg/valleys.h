@@ -18,6 +18,7 @@ typedef struct kl_valley_settled {
     double
         rival; /* above 0: another state lies within this of the one found, and is not told apart; 0: none */
     int strings; /* that may differ between states of one placement (places.h) */
+    int ntrial; /* of the last search, with a part weakened or with moves */
     int cut; /* 1: not all placements were asked for, or not all strings tried: a lower state may be missed */
     int known; /* 1: a search led to a state of this energy, to be found next, and looked around there: */
     double energy, bar;

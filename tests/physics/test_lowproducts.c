@@ -219,6 +219,38 @@ static void test_valley(void **state)
     core_no_memory();
 }
 
+/* Trials with moves are for H with strings alone: a chain of electrons has none, and its one trial weakens the
+   larger part; two chains that nothing joins have four. */
+static void test_trials(void **state)
+{
+    static const struct {
+        const char *model, *lattice, *values;
+        int n;
+    } list[] = {{"hubbard", "chain:6", "U=4", 1}, {"coupled_chains", "ladder:4x2", "Jr=0", 4}};
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        kl_err err = {""};
+        kl_valley lower;
+        kl_valley_settled settled = {0};
+        core_job j;
+        core_open(&j, core_model(list[i].model, NULL), list[i].lattice, NULL, list[i].values);
+        kl_test_case("%s", j.name);
+        const kl_qn half = i == 0 ? core_charge(j.terms->model, "N_up=3 N_dn=3") : kl_qn_zero();
+        core_run r = core_auto(1e-8, half, 1, KL_STRATEGY_AUTO);
+        core_go(&j, &r);
+        const kl_engine_opts same = {.target = half, .nstate = 1, .max_basis = 20, .seed = 1};
+        const kl_valley_here here = {
+            .state = r.state, .energy = r.res.energy[0], .bar = 1e-8, .flop = r.res.flop};
+        expect_ok(kl_valleys_compare(j.terms, j.ex, &same, &r.opts, NULL, &here, &lower, &settled, &err),
+                  err);
+        expect_eq(settled.ntrial, list[i].n);
+        kl_state_destroy(&lower.state);
+        core_drop(&r);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
 /* A schedule whose only noise is in its first sweep, so short that a product of site states lies below what
    that finds: a wall of doubly occupied sites or singly occupied ones of no energy, which H alone does not
    leave. ed: -8.8389633225. */
@@ -266,9 +298,9 @@ static void test_reaches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_all), cmocka_unit_test(test_known),
-        cmocka_unit_test(test_reaches),     cmocka_unit_test(test_run_out),
-        cmocka_unit_test(test_valley),      cmocka_unit_test(test_short_schedule),
+        cmocka_unit_test(test_against_all),    cmocka_unit_test(test_known),  cmocka_unit_test(test_reaches),
+        cmocka_unit_test(test_run_out),        cmocka_unit_test(test_valley), cmocka_unit_test(test_trials),
+        cmocka_unit_test(test_short_schedule),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
