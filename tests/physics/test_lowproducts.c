@@ -219,8 +219,8 @@ static void test_valley(void **state)
     core_no_memory();
 }
 
-/* Trials with moves are for H with strings alone: a chain of electrons has none, and its one trial weakens the
-   larger part; two chains that nothing joins have four. */
+/* Trials with moves are for H with strings alone: a chain of electrons has none, and its one trial weakens
+   the larger part; two chains that nothing joins have four. */
 static void test_trials(void **state)
 {
     static const struct {
