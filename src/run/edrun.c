@@ -425,16 +425,21 @@ out:
 /* ---------------------------------------------------------------- before a run */
 
 /* Products with H in a sector, about: what runs were seen to take. */
-static double products(const kl_options *o, const kl_ed_plan *p, int nstate)
+static void count_products(const kl_options *o, const kl_ed_plan *p, int nstate, kl_work *w)
 {
     const double lanczos = 100, block = 60, levels = 200, some_samples = 20, some_steps = 100;
     const double steps = o->steps > 0 ? (double)o->steps : o->temperatures != NULL ? some_steps : levels;
-    if (o->temperatures != NULL)
-        return (o->samples > 0 ? (double)o->samples : some_samples) * fmin(steps, p->size.dim) +
-               block * kl_thermal_lowest(p->size.dim).nstate;
-    if (p->solver == KL_ED_FULL) return 0;
-    const double states = nstate == 1 ? lanczos : block * (nstate + (int)KL_ED_GUARDS);
-    return states + (double)o->spectral.n * fmin(steps, p->size.dim);
+    double alone = 0;
+    if (o->temperatures != NULL) {
+        nstate = kl_thermal_lowest(p->size.dim).nstate;
+        alone = (o->samples > 0 ? (double)o->samples : some_samples) * fmin(steps, p->size.dim);
+    } else if (p->solver == KL_ED_FULL) return;
+    else alone = (double)o->spectral.n * fmin(steps, p->size.dim);
+    /* Davidson's method, and Lanczos' of several states, pass over a basis instead: about as much */
+    w->width = nstate + (int)KL_ED_GUARDS;
+    if (nstate > 1) w->block = block * w->width;
+    else if (nstate == 1) alone += lanczos;
+    w->products = alone + w->block;
 }
 
 /* Vectors that the solver wants on a device at least. */
@@ -468,10 +473,10 @@ static kl_status find_work(const kl_task *t, int64_t *n, kl_work **out, kl_err *
                        .size = fmax(stored ? nonzeros / (int)KL_OPTIME_ROW : p.size.n, 1),
                        .scale = stored ? 1 : p.slower,
                        .n = fmax(p.size.n, 1),
-                       .products = products(o, &p, opts.nstate),
                        .bytes = p.vector_bytes * p.nvector + p.table_bytes + 12 * nonzeros,
                        .tables = p.table_bytes,
                        .least = p.vector_bytes * least_vectors(&p, &opts)};
+        count_products(o, &p, opts.nstate, w);
     }
 out:
     kl_free(&sector);

@@ -16,6 +16,8 @@ typedef struct kl_work {
     double scale;    /* what a product takes, of what was measured at that size */
     double n;        /* numbers of a vector */
     double products; /* about */
+    double block;    /* of these, products by a solver that works on `width' vectors at a time */
+    double width;
     double bytes;    /* of vectors, tables and matrix, wherever they are */
     double tables;   /* of these, of tables */
     double least;    /* of vectors that a device must have in any case; the solver keeps the others far */

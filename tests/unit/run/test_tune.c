@@ -178,6 +178,13 @@ static void test_seconds(void **state)
     const kl_work spmv = {.what = KL_TIMED_SPMV, .size = 1e6, .scale = 1, .n = 1e3, .products = 10};
     kl_work_seconds(&t, 1, &spmv, s);
     expect_near(s[2], 0.5 + 10 * (1e-3 + 1e-5) + 0.4, 1e-12);
+    /* 60 of the products by a solver of 6 vectors: each with 6 passes over twice as many numbers */
+    kl_work block = kron;
+    block.block = 60;
+    block.width = 6;
+    kl_work_seconds(&t, 1, &block, s);
+    expect_near(s[0], 1e-4 + 100 * 2e-2 + 40 * 1e-3 + 60 * 6 * 2e-3, 1e-12);
+    expect_near(s[2], 0.5 + 100 * 2e-3 + 40 * 1e-4 + 60 * 6 * 2e-4, 1e-12);
     const kl_work both[2] = {kron, spmv};
     double sum[KL_WORK_TIMES];
     kl_work_seconds(&t, 2, both, sum);
