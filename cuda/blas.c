@@ -20,17 +20,23 @@ void kl_cuda_blas_close(kl_cuda *self)
     self->host->free_ptr((void **)&self->blas);
 }
 
-kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err)
+void *kl_cuda_open_cublas(void)
 {
     static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
+    void *library = NULL;
+    for (int i = 0; i < 3 && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+
+kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err)
+{
     const kl_cuda_host *const host = self->host;
     kl_status st = KL_OK;
-    void *library = NULL;
     __typeof__(&cublasCreate) create = NULL;
     __typeof__(&cublasSetStream) set_stream = NULL;
     *out = self->blas;
     if (*out) return KL_OK;
-    for (int i = 0; i < 3 && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    void *const library = kl_cuda_open_cublas();
     if (!library) return host->fail(err, KL_EABSENT, "--exec cuda: cuBLAS is not here: %s", dlerror());
     KL_TRY(host->alloc_bytes((void **)&self->blas, 1, sizeof *self->blas, KL_MEM_MISC, err));
     kl_cublas *const b = self->blas;

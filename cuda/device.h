@@ -110,6 +110,8 @@ static inline kl_status kl_cuda_check(const kl_cuda *self, const char *what, kl_
                             "--exec cuda: %s: %s", what, cudaGetErrorString(e));
 }
 
+void kl_cuda_solver_close(kl_cuda *self); /* solver.c */
+
 /* roots.c */
 void kl_cuda_roots_close(kl_cuda *self);
 kl_status kl_cuda_roots(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, kl_dptr t,
@@ -166,10 +168,8 @@ cudaError_t kl_cuda_fused_small_start(const kl_cuda *self, int64_t n, const kl_f
 kl_status kl_cuda_trial(kl_exec *ex, kl_trial *t, kl_err *err);
 
 /* eigen.c */
-int kl_cuda_solver_open(kl_cuda *self, int i); /* 0: it cannot be had */
 void kl_cuda_eigen_soon(kl_exec *ex);
 void kl_cuda_eigen_wait(kl_cuda *self); /* until nothing is opened by a thread any more */
-void kl_cuda_eigen_close(kl_cuda *self);
 kl_status kl_cuda_eigen(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, double *w,
                         kl_err *err);
 
@@ -187,6 +187,7 @@ void kl_cuda_list_opts(const kl_exec *ex, kl_tile_plan_opts o[2]);
 void kl_cuda_launch_list(const kl_cuda *self, const kl_devbatch *p, const double *x, double *y);
 
 /* blas.c */
+void *kl_cuda_open_cublas(void); /* the library; NULL, and dlerror() says why: it is not here */
 kl_status kl_cuda_blas(kl_cuda *self, kl_cublas **out, kl_err *err);
 void kl_cuda_blas_close(kl_cuda *self);
 

@@ -26,7 +26,7 @@ static void cuda_close(kl_exec *ex)
     kl_cuda_blas_close(self);
     kl_cuda_crew_close(self);
     kl_cuda_roots_close(self);
-    kl_cuda_eigen_close(self);
+    kl_cuda_solver_close(self);
     host->pool_give(&self->pool, self->scratch, KL_SCRATCH * (int64_t)sizeof(double));
     host->pool_give(&self->pool, self->slot, SLOTS);
     host->pool_give(&self->pool, self->counter, INTS);

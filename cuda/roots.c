@@ -1,71 +1,48 @@
 /* Inverse Cholesky factors by cuSOLVER and cuBLAS, several at a time. Both are looked up at run time; without
    them the host's threads do it.
    SPDX-License-Identifier: Apache-2.0 */
-#include "crew.h"
+#include "solver.h"
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 
-enum { LOWER = 0 }; /* CUBLAS_FILL_MODE_LOWER */
-
+/* What is used of cuBLAS. */
 typedef struct library {
-    int (*size)(void *, int, int, double *, int, int *);
-    int (*potrf)(void *, int, int, double *, int, double *, int, int *);
     __typeof__(&cublasCreate) create;
     __typeof__(&cublasDestroy) destroy;
     __typeof__(&cublasSetStream) set_stream;
     __typeof__(&cublasDtrsm) trsm;
 } library;
 
-typedef struct worker {
-    struct job *job;
-    kl_cuda_solver *solver;
-    int failed; /* what a library or CUDA said */
-} worker;
-
 typedef struct job {
-    const library *api;
-    kl_cuda *self;
-    int nmat, nwork; /* doubles of work space */
-    const int *n, *order; /* largest first */
+    kl_solver_job many;
+    const kl_cusolver *solver;
+    const library *blas;
+    int nwork; /* doubles of work space */
     const int64_t *off;
     double *a, *t;
     int *info; /* [nmat] on the device */
-    atomic_int next;
 } job;
 
-static void *open_blas(void)
-{
-    static const char *const names[] = {"libcublas.so.13", "libcublas.so.12", "libcublas.so"};
-    void *blas = NULL;
-    for (int i = 0; i < 3 && !blas; i++) blas = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    return blas;
-}
-
-/* What a look at the libraries found, once: looking takes longer than small factors. */
+/* What a look at the library found, once: looking takes longer than small factors. */
 static pthread_once_t looked = PTHREAD_ONCE_INIT;
 static library known;
 static int is_there;
 
 static void look(void)
 {
-    void *const solver = dlopen("libcusolver.so.12", RTLD_NOW | RTLD_LOCAL); /* they stay */
-    void *const blas = open_blas();
-    if (!solver || !blas) return;
-    *(void **)&known.size = dlsym(solver, "cusolverDnDpotrf_bufferSize");
-    *(void **)&known.potrf = dlsym(solver, "cusolverDnDpotrf");
+    void *const blas = kl_cuda_open_cublas();
+    if (!blas) return;
     *(void **)&known.create = dlsym(blas, "cublasCreate_v2");
     *(void **)&known.destroy = dlsym(blas, "cublasDestroy_v2");
     *(void **)&known.set_stream = dlsym(blas, "cublasSetStream_v2");
     *(void **)&known.trsm = dlsym(blas, "cublasDtrsm_v2");
-    is_there = known.size && known.potrf && known.create && known.destroy && known.set_stream && known.trsm;
+    is_there = known.create && known.destroy && known.set_stream && known.trsm;
 }
 
-static int find_library(library *l)
+static const library *find_library(void)
 {
     pthread_once(&looked, look);
-    *l = known;
-    return is_there;
+    return is_there ? &known : NULL;
 }
 
 static int open_worker(kl_cuda *self, const library *api, int i)
@@ -89,53 +66,24 @@ void kl_cuda_roots_close(kl_cuda *self)
 }
 
 /* A = L L^T; T = L^-T, in the place of the identity. */
-static void *work(void *arg)
+static int factorize(const kl_solver_job *many, const kl_cuda_solver *s, int i)
 {
-    worker *const w = arg;
-    job *const j = w->job;
+    const job *const j = (const job *)(const void *)many; /* its first member */
+    const int n = many->n[i];
     const double one = 1;
-    w->failed = cudaSetDevice(j->self->device);
-    for (int k; !w->failed && (k = atomic_fetch_add(&j->next, 1)) < j->nmat;) {
-        const int i = j->order[k], n = j->n[i];
-        if (n == 0) continue;
-        w->failed = j->api->potrf(w->solver->handle, LOWER, n, j->a + j->off[i], n, w->solver->work, j->nwork,
-                                  j->info + i);
-        if (!w->failed)
-            w->failed =
-                j->api->trsm(w->solver->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T,
-                             CUBLAS_DIAG_NON_UNIT, n, n, &one, j->a + j->off[i], n, j->t + j->off[i], n);
-    }
-    const int last = cudaStreamSynchronize(w->solver->stream);
-    if (!w->failed) w->failed = last;
-    return NULL;
-}
-
-static kl_status run(kl_cuda *self, job *j, int nworker, kl_err *err)
-{
-    worker w[KL_NSOLVER] = {{0}};
-    void *arg[KL_NSOLVER];
-    int failed = 0;
-    for (int i = 0; i < nworker; i++) {
-        w[i] = (worker){.job = j, .solver = &self->solver[i]};
-        cudaStreamWaitEvent(w[i].solver->stream, self->done, 0);
-        arg[i] = &w[i];
-    }
-    kl_cuda_crew_run(self, nworker, work, arg);
-    for (int i = 0; i < nworker; i++)
-        if (w[i].failed) failed = w[i].failed;
-    if (!failed) return KL_OK;
-    const kl_status st = kl_cuda_check(self, "Cholesky factors", err);
-    return st != KL_OK ? st
-                       : self->host->fail(err, KL_EBROKEN,
-                                          "--exec cuda: Cholesky factors failed with status %d", failed);
+    const int failed = j->solver->potrf(s->handle, KL_CUSOLVER_LOWER, n, j->a + j->off[i], n, s->work,
+                                        j->nwork, j->info + i);
+    if (failed) return failed;
+    return j->blas->trsm(s->blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, CUBLAS_OP_T, CUBLAS_DIAG_NON_UNIT,
+                         n, n, &one, j->a + j->off[i], n, j->t + j->off[i], n);
 }
 
 /* T = 1 in every place; ones: as many as the largest has rows. */
 static int set_identities(const kl_cuda *self, const job *j, const double *ones)
 {
     int good = 1;
-    for (int i = 0; i < j->nmat && good; i++) {
-        const size_t n = (size_t)j->n[i];
+    for (int i = 0; i < j->many.nmat && good; i++) {
+        const size_t n = (size_t)j->many.n[i];
         double *const t = j->t + j->off[i];
         if (n == 0) continue;
         good = cudaMemsetAsync(t, 0, n * n * sizeof *t, self->stream) == cudaSuccess &&
@@ -151,33 +99,34 @@ kl_status kl_cuda_roots(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     kl_status st = KL_OK;
     kl_cuda *const self = ex->self;
     const kl_cuda_host *const host = self->host;
-    library api;
-    job j = {
-        .api = &api, .self = self, .nmat = nmat, .n = n, .off = off, .a = kl_device(a), .t = kl_device(t)};
+    const kl_cusolver *const solver = kl_cuda_cusolver();
+    const library *const blas = find_library();
+    job j = {.many = {.self = self, .nmat = nmat, .n = n, .one = factorize, .what = "Cholesky factors"},
+             .solver = solver,
+             .blas = blas,
+             .off = off,
+             .a = kl_device(a),
+             .t = kl_device(t)};
     int *order = NULL, *info = NULL, nworker = 0;
     void *infos = NULL, *ones = NULL;
     if (nmat == 0) return KL_OK;
     cudaSetDevice(self->device); /* whatever thread this is */
     kl_cuda_eigen_wait(self);
-    if (!find_library(&api) || !open_worker(self, &api, 0))
+    if (!solver || !blas || !open_worker(self, blas, 0))
         return host->fail(err, KL_EABSENT, "--exec cuda: cuSOLVER and cuBLAS cannot be used for factors");
     KL_TRY(host->alloc_bytes((void **)&order, nmat, sizeof *order, KL_MEM_WORK, err));
     KL_TRY(host->alloc_bytes((void **)&info, nmat, sizeof *info, KL_MEM_WORK, err));
-    for (int i = 0; i < nmat; i++) {
-        int k = i;
-        for (; k > 0 && n[order[k - 1]] < n[i]; k--) order[k] = order[k - 1];
-        order[k] = i;
-    }
-    j.order = order;
+    kl_cuda_solver_order(nmat, n, order);
+    j.many.order = order;
     const int largest = n[order[0]];
-    if (api.size(self->solver[0].handle, LOWER, largest, j.a, largest, &j.nwork) != 0) {
+    if (solver->potrf_size(self->solver[0].handle, KL_CUSOLVER_LOWER, largest, j.a, largest, &j.nwork) != 0) {
         st = host->fail(err, KL_EBROKEN, "--exec cuda: cuSOLVER knows no work space for %d rows", largest);
         goto out;
     }
     KL_TRY(host->pool_alloc(&self->pool, nmat * (int64_t)sizeof(int), &infos, err));
     KL_TRY(host->pool_alloc(&self->pool, largest * (int64_t)sizeof(double), &ones, err));
     j.info = infos;
-    while (nworker < KL_NSOLVER && nworker < nmat && open_worker(self, &api, nworker)) {
+    while (nworker < KL_NSOLVER && nworker < nmat && open_worker(self, blas, nworker)) {
         void *space;
         if (host->pool_alloc(&self->pool, (int64_t)(j.nwork + 1) * (int64_t)sizeof(double), &space,
                              nworker ? NULL : err) != KL_OK)
@@ -192,7 +141,7 @@ kl_status kl_cuda_roots(kl_exec *ex, int nmat, const int *n, const int64_t *off,
     if (cudaMemsetAsync(infos, 0, (size_t)nmat * sizeof(int), self->stream) != cudaSuccess ||
         !set_identities(self, &j, ones))
         KL_TRY(kl_cuda_check(self, "Cholesky factors", err));
-    KL_TRY(run(self, &j, nworker, err));
+    KL_TRY(kl_cuda_solver_run(&j.many, nworker, err));
     if (kl_cuda_get(self, info, infos, nmat * (int64_t)sizeof(int)) != 0)
         KL_TRY(kl_cuda_check(self, "Cholesky factors", err));
     for (int i = 0; i < nmat; i++) good[i] = info[i] == 0;

@@ -621,6 +621,7 @@ function language.read(text, set, others)
     }
     local formula = string.match(text, "^%-%-%s*([^\n]*)")
     if not formula or string.sub(formula, 1, 1) == "[" or not string.find(formula, "H") then
+        -- A hint only; which word is a job is found before any Lua runs, by names_job of commandline.c.
         local job = string.find(model.stripped, "^%s*return%f[%W]")
         local lacks = formula and not string.find(formula, "H") and "; there is no H in this comment" or ""
         refuse_at(1, "line 1 must be a comment with the Hamiltonian, as in: -- H = J sum_<ij> S_i.S_j"

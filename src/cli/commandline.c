@@ -103,7 +103,9 @@ static int names_molecule(int argc, char **argv)
 }
 
 /* Whether a plan is wanted of a job: a word names a file in Lua that returns something at its end, where that
-   of a function has its own `end' behind it. Models return nothing, lattices stand behind their option. */
+   of a function has its own `end' behind it. Models return nothing, lattices stand behind their option. Lines
+   are looked at here, for nothing of Lua runs before the command is known (gen/language.lua has another
+   question: what to tell of a file that is no model). */
 static int names_job(int argc, char **argv)
 {
     for (int k = 1; k < argc; k++) {

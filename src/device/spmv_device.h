@@ -139,22 +139,31 @@ KL_DEV void kl_sp_half(const kl_spargs *a, const double *x, double *y)
 
 /* ---------------------------------------------------------------- a thread a row */
 
+/* Where the k-th row of ELL or sliced ELL lies: its elements from `place` on, `step` apart. */
+typedef struct kl_sp_slot {
+    int64_t row, place, step, width;
+} kl_sp_slot;
+
+KL_DEV kl_sp_slot kl_sp_slot_of(const kl_spargs *a, int64_t k)
+{
+    kl_sp_slot at = {a->order ? (int64_t)a->order[k] : k, k, a->nrow, a->width};
+    if (a->slice_off) {
+        const int64_t slice = k / a->height, from = a->slice_off[slice];
+        at.place = from + k % a->height;
+        at.step = a->height;
+        at.width = (a->slice_off[slice + 1] - from) / a->height;
+    }
+    if (a->length) at.width = (int64_t)a->length[at.row];
+    return at;
+}
+
 /* ELL and sliced ELL, with or without lengths. */
 KL_DEV void kl_sp_thread(const kl_spargs *a, int index_bytes, const double *x, double *y)
 {
     const int64_t k = kl_thread_number();
     if (k >= a->nrow) return;
-    const int64_t row = a->order ? (int64_t)a->order[k] : k;
-    int64_t place = k, step = a->nrow, width = a->width;
-    if (a->slice_off) {
-        const int64_t slice = k / a->height;
-        place = a->slice_off[slice];
-        width = (a->slice_off[slice + 1] - place) / a->height;
-        place += k % a->height;
-        step = a->height;
-    }
-    if (a->length) width = (int64_t)a->length[row];
-    y[row] = kl_sp_column_run(a, index_bytes, place, step, width, x);
+    const kl_sp_slot at = kl_sp_slot_of(a, k);
+    y[at.row] = kl_sp_column_run(a, index_bytes, at.place, at.step, at.width, x);
 }
 
 /* ---------------------------------------------------------------- PACKED */
@@ -580,20 +589,11 @@ KL_DEV void kl_sp_thread_block(const kl_spargs *a, int index_bytes, int nv, int 
     const int64_t k = kl_thread_number() / per;
     const int v = 2 * (int)(kl_thread_number() % per);
     if (k >= a->nrow) return;
-    const int64_t row = a->order ? (int64_t)a->order[k] : k;
-    int64_t place = k, step = a->nrow, width = a->width;
-    if (a->slice_off) {
-        const int64_t slice = k / a->height;
-        place = a->slice_off[slice];
-        width = (a->slice_off[slice + 1] - place) / a->height;
-        place += k % a->height;
-        step = a->height;
-    }
-    if (a->length) width = (int64_t)a->length[row];
-    const kl_sp_piece all = {a->value, a->column, index_bytes, place, place + width * step};
-    const kl_pair s = kl_block_run(all, nv, 0, step, v, xs);
-    if (v < nvec) y[row + v * ldy] = s.a;
-    if (v + 1 < nvec) y[row + (v + 1) * ldy] = s.b;
+    const kl_sp_slot at = kl_sp_slot_of(a, k);
+    const kl_sp_piece all = {a->value, a->column, index_bytes, at.place, at.place + at.width * at.step};
+    const kl_pair s = kl_block_run(all, nv, 0, at.step, v, xs);
+    if (v < nvec) y[at.row + v * ldy] = s.a;
+    if (v + 1 < nvec) y[at.row + (v + 1) * ldy] = s.b;
 }
 
 #endif

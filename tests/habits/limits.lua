@@ -146,7 +146,7 @@ local function faults_of(path)
         if f.lines > FUNCTION then
             faults[f.name] = ("%s has %d lines; at most %d"):format(f.name, f.lines, FUNCTION)
         end
-        local excused = known[f.name] and (path:find "^src/base/" or path == "cuda/eigen.c")
+        local excused = known[f.name] and (path:find "^src/base/" or path == "cuda/solver.h")
         if f.parameters > PARAMETERS and not excused then
             faults[f.name] = ("%s has %d parameters; at most %d"):format(f.name, f.parameters, PARAMETERS)
         end
