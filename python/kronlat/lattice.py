@@ -34,7 +34,10 @@ class Lattice:
         for label, pairs in groups.items():
             array = np.asarray(pairs, dtype=np.intc)
             if array.size and (array.ndim != 2 or array.shape[1] != 2):
-                raise ValueError(f"bonds of class {label} have shape {array.shape}; wanted: (bonds, 2)")
+                raise ValueError(
+                    f"bonds of class {label} have shape {array.shape}; wanted: (bonds, 2). "
+                    "A chain is lattice=N with a whole number N"
+                )
             for i, j in array.reshape(-1, 2).tolist():
                 key = (j, i) if (j, i) in found else (i, j)
                 found.setdefault(key, []).append(label)

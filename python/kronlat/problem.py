@@ -42,6 +42,9 @@ def _handle(model: Any) -> Any:
     raise TypeError(f"a model is a name, a file, a text, a Model or a Molecule, not {type(model).__name__}")
 
 
+_SEVERAL = {"measure", "spectral", "reference", "parameter", "charge", "pin"}
+
+
 def _word(value: Any) -> bytes:
     """A value as job files write it."""
     if isinstance(value, (bool, np.bool_)):
@@ -110,10 +113,15 @@ class Problem:
         return f"<Problem {name}{where}>"
 
     def set(self, option: str, value: Any) -> None:
-        """Sets one option; of a list, one after the other, and of a mapping NAME=VALUE. None: nothing."""
+        """Sets one option. A list, or a mapping NAME=VALUE: each entry by itself where the option may be
+        given several times (measure, charge), else one text, as in schedule="64,128". None: nothing."""
         if isinstance(value, Mapping):
             value = [f"{name}={entry}" for name, entry in value.items()]
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
         entries = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
+        if len(entries) > 1 and option not in _SEVERAL:
+            entries = [b",".join(map(_word, entries)).decode()]
         for entry in entries:
             call("problem_set", self._c, text(option), _word(entry))
 
@@ -138,6 +146,8 @@ class Problem:
         if isinstance(value, str):
             self.set("charge", f"{name}={value}")
             return
+        if not isinstance(value, Real):
+            raise BadInput(f"charge {name} is {value!r}; wanted: a number, a Fraction or a text such as '1/2'")
         exact = Fraction(value).limit_denominator(1000)
         if abs(exact - Fraction(value)) > Fraction(1, 10**12):
             raise ValueError(f"charge {name} = {value} is no fraction")

@@ -218,8 +218,8 @@ static kl_status copy_energies(const kl_ed_result *from, kl_ed_result *to, kl_er
     return KL_OK;
 }
 
-/* The file of --csv. */
-static kl_status write_table(const kl_options *o, int n, const kl_edreport_item *item, int lowest,
+/* The file of --csv; on stdout its lines once the last sector is done. */
+static kl_status write_table(const kl_options *o, int n, const kl_edreport_item *item, int lowest, int last,
                              kl_err *err)
 {
     kl_status st = KL_OK;
@@ -235,7 +235,8 @@ static kl_status write_table(const kl_options *o, int n, const kl_edreport_item 
         memcpy(row[i].energy, f->energy, sizeof(double) * (size_t)row[i].nstate);
         snprintf(row[i].label, sizeof row[i].label, "%s", item[i].label);
     }
-    KL_TRY(kl_runtable_csv(o, n, row, err));
+    if (!kl_runtable_piped(o)) KL_TRY(kl_runtable_csv(o, n, row, err));
+    else if (last) kl_runtable_print(stdout, n, row);
 out:
     kl_free(&row);
     return st;
@@ -363,7 +364,8 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     KL_TRY(open_scan(o, t, &s, err));
     for (int64_t i = 0; i < s.n && !*stopped; i++) {
         KL_TRY(scan_sector(&s, i, stopped, err));
-        if (!*stopped && kl_rankscli_tells()) KL_TRY(write_table(o, s.ndone, s.item, s.lowest, err));
+        if (!*stopped && kl_rankscli_tells())
+            KL_TRY(write_table(o, s.ndone, s.item, s.lowest, i + 1 == s.n, err));
     }
     clear_line(w);
     snprintf(title, sizeof(title), "%s%s%s%s, %s, by sector, exact", t->model->name,
@@ -375,7 +377,8 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
                             : "interrupted; the sectors told are done; with --output FILE the same command "
                               "would go on with the others");
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
-    if (!(more && o->json)) kl_edreport_table(stdout, title, s.ndone, s.item, s.lowest, o->json);
+    if (!(more && o->json) && !kl_runtable_piped(o))
+        kl_edreport_table(stdout, title, s.ndone, s.item, s.lowest, o->json);
     if (more) KL_TRY(finish_scan(o, &s, w, watch, stopped, err));
 out:
     clear_line(w);
@@ -396,6 +399,8 @@ kl_status kl_edcli_run(kl_options *o, int *stopped, kl_err *err)
     if (kl_series_is(o)) return kl_series_run(o, &(kl_series_method){&w, open_one, run_one}, stopped, err);
     KL_TRY(kl_edrun_open(o, NULL, &t, &done, err));
     KL_TRY(kl_runtable_check(o, t->scanning && o->temperatures == NULL, err));
+    if (kl_runtable_piped(o) && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o)))
+        KL_TRY(kl_fail(err, KL_EINPUT, "--csv -: stdout has the report of the lowest sector; name a file"));
     KL_TRY(kl_tasknotes(t, err));
     if (t->scanning && o->temperatures == NULL) KL_TRY(run_scan(o, t, &w, &watch, stopped, err));
     else KL_TRY(run_whole(o, t, done, &w, &watch, stopped, err));

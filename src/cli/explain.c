@@ -183,11 +183,19 @@ static void products_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
 }
 
 /* What comes before a one-site step. */
+/* States that a block keeps: m, or all that it has where these are fewer. */
+static int64_t kept_states(const kl_dmrg_plan *p)
+{
+    int64_t all = 0;
+    for (int i = 0; i < p->npair; i++) all += p->pair[i].rows;
+    return all < p->m ? all : p->m;
+}
+
 static void expansion_row(table *t, const kl_dmrg_plan *p)
 {
     char shape[80];
     if (p->sites != 1) return;
-    snprintf(shape, sizeof shape, "from %d states to %d", p->m, p->absorbed);
+    snprintf(shape, sizeof shape, "from %lld states to %d", (long long)kept_states(p), p->absorbed);
     host_work(t, "bond expansion", shape, "products with random rows; small ones by LAPACK",
               "in sweeps without noise (--sites-per-step 1)");
     t->row[t->n - 1].choice.exec = t->ex->name;
@@ -211,7 +219,7 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     products_row(out, t, &p);
     expansion_row(out, &p);
     KL_TRY(transfer_row(out, "density matrices, down", KL_OP_DOWNLOAD, p.density.ny, err));
-    KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, (int64_t)m * p.matrix_max, err));
+    KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, kept_states(&p) * p.matrix_max, err));
     out->bytes[0] = 8.0 * (double)p.operator_doubles;
     out->bytes[1] = 8.0 * (double)(p.solver_doubles + 3 * p.dim);
     for (int i = 0; i < out->n; i++)

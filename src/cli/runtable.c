@@ -112,7 +112,7 @@ static void put_label(FILE *to, const char *label, int values)
     }
 }
 
-static void put_rows(FILE *to, int n, const kl_report_item *item)
+void kl_runtable_print(FILE *to, int n, const kl_report_item *item)
 {
     int most = 1;
     for (int i = 0; i < n; i++)
@@ -145,8 +145,12 @@ static void put_rows(FILE *to, int n, const kl_report_item *item)
     }
 }
 
+int kl_runtable_piped(const kl_options *o) { return o->csv != NULL && strcmp(o->csv, "-") == 0; }
+
 kl_status kl_runtable_check(const kl_options *o, int many, kl_err *err)
 {
+    if (kl_runtable_piped(o) && o->json)
+        return kl_fail(err, KL_EINPUT, "--csv -: stdout has what --json prints; name a file");
     if (o->csv == NULL || many) return KL_OK;
     return kl_fail(err, KL_EINPUT,
                    "--csv %.300s: one run makes no table of runs; allowed: with --sweep-parameter, or with "
@@ -159,12 +163,12 @@ kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item
     kl_status st = KL_OK;
     kl_atomic_file to = {.fd = -1};
     kl_err why;
-    if (o->csv == NULL) return KL_OK;
+    if (o->csv == NULL || kl_runtable_piped(o)) return KL_OK;
     st = kl_atomic_open(o->csv, &to, &why);
     if (st != KL_OK) KL_TRY(kl_fail(err, st, "--csv: %.300s cannot be written: %s", o->csv, why.text));
     FILE *const file = kl_atomic_stream(&to);
     if (file == NULL) KL_TRY(kl_fail(err, KL_EIO, "--csv: %.300s cannot be written", o->csv));
-    put_rows(file, n, item);
+    kl_runtable_print(file, n, item);
     const int bad = ferror(file);
     if (fclose(file) != 0 || bad)
         KL_TRY(kl_fail(err, KL_EIO, "--csv: %.300s cannot be written; is the disk full?", o->csv));

@@ -12,8 +12,11 @@ kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char
 /* EINPUT where --csv is given and there are not many runs. */
 kl_status kl_runtable_check(const kl_options *o, int many, kl_err *err) KL_MUST_CHECK;
 
-/* Where --csv is given: the file of the rows so far, a line each; the names in their labels are columns.
+/* Where --csv names a file: the rows so far, a line each; the names in their labels are columns.
    lowest is one where sectors are tried: 1 in the lowest one's row. */
 kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, kl_err *err) KL_MUST_CHECK;
+/* 1: --csv - asks for these lines on stdout instead of the table, once all runs are done. */
+int kl_runtable_piped(const kl_options *o);
+void kl_runtable_print(FILE *to, int n, const kl_report_item *item);
 
 #endif

@@ -277,6 +277,20 @@ static kl_status open_beside(const char *path, kl_atomic_file *p, kl_err *err)
     return st == KL_OK ? st : kl_fail(err, st, "%s", why.text);
 }
 
+int kl_checked_is(const char *path)
+{
+    char text[sizeof CHECKSUM_TITLE] = "";
+    FILE *from = NULL;
+    kl_err ignored;
+    struct stat info;
+    /* of a pipe the first bytes would be gone */
+    if (stat(path, &info) != 0 || !S_ISREG(info.st_mode)) return 0;
+    if (kl_infile_open(path, &from, &ignored) != KL_OK) return 0;
+    const size_t n = fread(text, 1, sizeof text - 1, from);
+    fclose(from);
+    return n == sizeof text - 1 && strcmp(text, CHECKSUM_TITLE) == 0;
+}
+
 kl_status kl_checked_probe(const char *path, kl_err *err)
 {
     kl_atomic_file p;

@@ -35,6 +35,9 @@ kl_status kl_checked_finish(kl_checked *f, kl_status written, kl_err *err) KL_MU
 kl_status kl_checked_open(const char *path, kl_h5_in *in, kl_err *err) KL_MUST_CHECK;
 void kl_checked_close(kl_h5_in *in); /* accepts one that was not opened, {0} */
 
+/* 1: an ordinary file that begins as such files do; what is behind is not looked at. */
+int kl_checked_is(const char *path);
+
 /* Tries whether path can be written, before hours are spent. */
 kl_status kl_checked_probe(const char *path, kl_err *err) KL_MUST_CHECK;
 

@@ -125,9 +125,14 @@ kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *t
                        strchr(text, '=') != NULL ? "; each charge is given by itself" : "");
     const double stored = x * ch->unit_den / ch->unit_num;
     const double near = (double)(int)(stored + (stored < 0 ? -0.5 : 0.5));
-    if (!(stored > -32000 && stored < 32000) || stored - near > 1e-9 || near - stored > 1e-9)
-        return kl_fail(err, KL_EINPUT, "charge %s=%s is not a multiple of %d/%d within +-32000 units", name,
-                       text, ch->unit_num, ch->unit_den);
+    if (!(stored > -32000 && stored < 32000))
+        return kl_fail(err, KL_EINPUT, "charge %s=%s is outside of what can be counted, %s", name, text,
+                       ch->unit_den == 2 ? "-16000 to 16000" : "-32000 to 32000");
+    if (stored - near > 1e-9 || near - stored > 1e-9)
+        return ch->unit_num == 1 && ch->unit_den == 1
+                   ? kl_fail(err, KL_EINPUT, "charge %s=%s is no whole number", name, text)
+                   : kl_fail(err, KL_EINPUT, "charge %s=%s is no multiple of %d/%d", name, text, ch->unit_num,
+                             ch->unit_den);
     if (ch->modulus && (near < 0 || near >= ch->modulus))
         return kl_fail(err, KL_EINPUT, "charge %s=%s is outside 0..%d (it counts modulo %d)", name, text,
                        ch->modulus - 1, ch->modulus);

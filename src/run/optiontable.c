@@ -101,7 +101,8 @@ const kl_option_row kl_option_table[] = {
           "parameter of the model, structural ones included (S=1); for arrays also NAME=@FILE, "
           "'NAME=uniform(a,b)', 'NAME=normal(mean,sigma)' or NAME=a,b,..."),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, B(DMRG) | B(ED), charge, "NAME=VALUE, NAME=scan or scan",
-          "conserved charge of the state, a number or a part of the sites (N_up=sites/2); scan (or NAME=scan) tries all "
+          "conserved charge of the state, a number or a part of the sites (N_up=sites/2), several as "
+          "N_up=2,N_dn=2; scan (or NAME=scan) tries all "
           "values, NAME=FROM:TO or NAME=A,B,... some, and marks the lowest energy"),
     NAMED("charge", 0, "NAME=VALUE", SYSTEM, (LATTICES & ~(B(DMRG) | B(ED))) | B(GROWTH), charge,
           "NAME=VALUE, NAME=scan or scan", "conserved charge of the state; plan: scan, NAME=scan and the like, too"),
@@ -383,7 +384,7 @@ const kl_option_row kl_option_table[] = {
     TEXT("csv", 0, "FILE", OUTPUT, B(PLOT), csv, FILE,
          "write the numbers that are drawn, one a line; - is stdout"),
     TEXT("csv", 0, "FILE", OUTPUT, B(DMRG) | B(ED), csv, FILE,
-         "write the table of a sweep or scan, a line a run, as far as it has come"),
+         "write the table of a sweep or scan, a line a run, as far as it has come; - is stdout, at the end"),
     CHOICE("theme", "NAME", OUTPUT, B(PLOT), theme, "light|dark", "colours of the paper (light)"),
     NUMBER("columns", 0, "N", OUTPUT, B(PLOT), columns, INT, 1, 2,
            "panels side by side, as wide as N columns of a paper (2)"),

@@ -280,6 +280,26 @@ static kl_status add_named(const kl_option_row *row, kl_text_list *list, const c
     return append(list, value, from, err);
 }
 
+/* "N_up=2,N_dn=2" is two entries: a comma begins one where a '=' follows before the next comma. The comma of
+   a list (h=1,2,3), and of a file's name, does not. */
+static kl_status add_several(const kl_option_row *row, kl_text_list *list, const char *where,
+                             const char *value, kl_option_source from, kl_err *err)
+{
+    kl_status st = KL_OK;
+    char *copy = NULL;
+    KL_TRY(set_text(&copy, value, err));
+    for (char *entry = copy, *next; entry != NULL; entry = next) {
+        const char *const is = strchr(entry, '=');
+        next = is != NULL && is[1] != '@' ? strchr(entry, ',') : NULL;
+        while (next != NULL && next[1 + strcspn(next + 1, ",=")] != '=') next = strchr(next + 1, ',');
+        if (next != NULL) *next++ = '\0';
+        KL_TRY(add_named(row, list, where, entry, from, err));
+    }
+out:
+    kl_free(&copy);
+    return st;
+}
+
 /* A number, with a unit behind it or without. */
 static int read_bytes(const char *value, double *out)
 {
@@ -365,7 +385,7 @@ kl_status kl_option_set(kl_options *o, const kl_option_row *row, const char *whe
     kl_status st = check_syntax(o, row->syntax, where, value, err);
     if (st != KL_OK) return st;
     if (row->kind == KL_VALUE_LIST) st = add_text(list, value, from, err);
-    else if (row->kind == KL_VALUE_NAMED) st = add_named(row, list, where, value, from, err);
+    else if (row->kind == KL_VALUE_NAMED) st = add_several(row, list, where, value, from, err);
     else st = set_single(field, row, where, value, err);
     if (st == KL_OK && o->given[index] < from) o->given[index] = (unsigned char)from;
     return st;

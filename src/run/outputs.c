@@ -110,7 +110,7 @@ kl_status kl_outputs_check(const kl_options *o, const char *job, kl_err *err)
     if (o->resume != NULL) add(list, &n, "--resume", o->resume, 1, 1);
     else if (o->output != NULL && strcmp(o->output, "none") != 0 && o->sweep_parameter == NULL)
         add(list, &n, "--output", o->output, 1, 1);
-    if (o->csv != NULL) add(list, &n, "--csv", o->csv, 1, 0);
+    if (o->csv != NULL && strcmp(o->csv, "-") != 0) add(list, &n, "--csv", o->csv, 1, 0);
     if (o->save_records != NULL) add(list, &n, "--save-records", o->save_records, 1, 0);
     /* one for each irrep, the later ones with a number */
     for (int k = 1; k <= MOST_IRREP && o->command == KL_CMD_CI; k++) {

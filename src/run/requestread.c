@@ -454,7 +454,7 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
     } else if (kind < KL_NREQUEST) return refuse(text, "its arguments in brackets are missing", err);
     else if (rest[n] == '(' &&
              strspn(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == n && n > 0 &&
-             strcmp(word, "expipi") != 0)
+             strcmp(word, "expipi") != 0 && strcmp(word, "adj") != 0)
         return refuse(text, "there is no such measurement", err);
     else kind = KL_REQUEST_LOCAL; /* an operator by itself */
     q->kind = (kl_request_kind)kind;

@@ -13,6 +13,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "chem/fcidump.h"
+#include "io/checked.h"
 
 /* Adds "name=text" and a line break; line breaks inside a text would make two lines of one, and no option
    holds any. */
@@ -135,6 +137,22 @@ void kl_runfile_release(const char *path)
     struct stat info;
     if (path[0] != '\0' && lstat(path, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0)
         unlink(path);
+}
+
+kl_status kl_runfile_no_model(const char *path, kl_err *err)
+{
+    if (kl_fcidump_is(path))
+        return kl_fail(err, KL_EINPUT,
+                       "%.300s: begins with &FCI, as a molecule's integrals do, and no model; `kronlat ci' "
+                       "and `kronlat dmrg' take those",
+                       path);
+    if (kl_checked_is(path))
+        return kl_fail(
+            err, KL_EINPUT,
+            "%.300s: holds a result and no model; --start and --resume take it, `kronlat show' and "
+            "`kronlat measure' read it",
+            path);
+    return KL_OK;
 }
 
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)

@@ -23,6 +23,9 @@ kl_status kl_runfile_swept(const kl_result *r, char **text, kl_runfile_point *at
 /* 1: path can be read, and is the result of a molecule. */
 int kl_runfile_of_molecule(const char *path);
 
+/* EINPUT where a model is wanted and path is another file that the program knows: integrals, a result. */
+kl_status kl_runfile_no_model(const char *path, kl_err *err) KL_MUST_CHECK;
+
 /* What the file says, where the command line says nothing. */
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err) KL_MUST_CHECK;
 

@@ -16,6 +16,7 @@
 #include "exec/hybrid.h"
 #include "exec/joined.h"
 #include "run/job.h"
+#include "run/runfile.h"
 #include "base/mem.h"
 #include "model/modelread.h"
 
@@ -185,12 +186,7 @@ static kl_status make_tables(const kl_options *o, kl_task_given given, int spin,
 {
     kl_status st = KL_OK;
     const char **setting = NULL;
-    if (given.model_text == NULL && kl_fcidump_is(o->model))
-        return kl_fail(
-            err, KL_EINPUT,
-            "%.300s: begins with &FCI, as a molecule's integrals do, and no model; `kronlat ci' and "
-            "`kronlat dmrg' take those",
-            o->model);
+    if (given.model_text == NULL) KL_TRY(kl_runfile_no_model(o->model, err));
     KL_TRY(kl_alloc(&setting, o->parameter.n + 1, KL_MEM_MISC, err));
     for (int i = 0; i < o->parameter.n; i++) setting[i] = o->parameter.text[i];
     if (spin)

@@ -100,9 +100,10 @@ static kl_status refuse_missing(const kl_task *t, const int *given, kl_err *err)
                  value_text(&m->charge[c], likely.v[c], value));
     }
     return kl_fail(err, KL_EINPUT,
-                   "--charge: %s of model %s is not given; allowed on %d sites: %s; for example%s, or "
+                   "--charge: %s of model %s %s not given; allowed on %d sites: %s; for example%s, or "
                    "--charge scan to try all",
-                   missing, m->name, t->terms->nsite, allowed, example);
+                   missing, m->name, strchr(missing, ',') != NULL ? "are" : "is", t->terms->nsite, allowed,
+                   example);
 }
 
 /* Of a molecule electrons and irrep say all. */

@@ -72,6 +72,45 @@ kit.refused("run model.lua", "this looks like a model: kronlat dmrg model.lua")
 kit.spill(kit.at "result.h5", "kronlat result 2 (HDF5 from byte 512 on)\n")
 kit.refused("run result.h5", "holds a result; `kronlat show result.h5'")
 kit.refused("dmrg heisenberg --lattice result.h5 --charge Sz=0", "result.h5")
+kit.refused("dmrg result.h5 --sites 4", "result.h5: holds a result and no model; --start and --resume")
+
+-- Entries of several names in one text; the comma of a list is none between names.
+for _, case in ipairs {
+    { "N_up=2,N_dn=1 -p U=8", "-p U=8", "N_up=2 --charge N_dn=1" },
+    { "N_dn=1,N_up=1:2 -p U=8,7,8,8,t=2", "-p U=8,7,8,8 -p t=2", "N_up=1:2 --charge N_dn=1" } } do
+    local one = select(2, run("ed hubbard --sites 4 --json --charge " .. case[1]))
+    local two = select(2, run(("ed hubbard --sites 4 --json %s --charge %s"):format(case[2], case[3])))
+    local function energies(text)
+        local all = {}
+        for list in text:gmatch '"energies": (%b[])' do all[#all + 1] = list end
+        return table.concat(all, " ")
+    end
+    ok(#energies(one) > 10 and energies(one) == energies(two), "--charge " .. case[1], one .. two)
+end
+kit.refused("ed hubbard --sites 4 --charge N_up=2,N_up=3", "--charge: given twice, as 'N_up=2' and")
+kit.refused("ed hubbard --sites 4 --charge N_up=2.5,N_dn=1", "charge N_up=2.5 is no whole number")
+kit.refused("ed heisenberg --sites 4 --charge Sz=1/3", "charge Sz=1/3 is no multiple of 1/2")
+kit.refused("ed hubbard --sites 4", "N_up, N_dn of model hubbard are not given")
+kit.refused("ed hubbard --sites 4 --charge N_up=1", "N_dn of model hubbard is not given")
+
+-- What begins with adj() is an operator, as anywhere else.
+status, out = run "ed hubbard --sites 4 --charge N_up=2,N_dn=1 --measure 'adj(Sp)*Sp'"
+ok(status == 0 and out:find("local/adj%(Sp%)%*Sp"), "--measure 'adj(Sp)*Sp'", out)
+
+-- Lines of a table on stdout, in place of the report; nothing is written to a file of that name.
+for _, of in ipairs { "dmrg heisenberg --charge scan -o none", "ed heisenberg --charge scan",
+    "ed heisenberg --charge Sz=0 --sweep-parameter J=0:2:0.5", "dmrg heisenberg --charge Sz=0:1 -o none" } do
+    local more = of .. " --sites 4 --csv "
+    local text = select(2, run(more .. "-"))
+    run(more .. "table.csv")
+    ok(#text > 100 and text == kit.slurp(kit.at "table.csv") and not kit.slurp(kit.at "-"), more .. "-", text)
+end
+kit.refused("ed heisenberg --sites 4 --charge scan --csv - --json", "--csv -: stdout has what --json prints")
+kit.refused("ed heisenberg --sites 4 --charge scan --csv - --measure Sz", "--csv -: stdout has the report")
+
+-- A block keeps no more states than it has.
+out = select(2, run "explain heisenberg --sites 8 --charge Sz=0 --m 1000")
+ok(out:find "from 16 states to 16" and out:find "isometries, up +96 numbers", "explain of few states", out)
 
 -- What stands nowhere on a lattice is told, and what a small circumference makes of a pair, once in a series.
 for _, case in ipairs {

@@ -117,7 +117,7 @@ def test_mistakes_get_one_line():
     with pytest.raises(kl.BadInput, match="did you mean hubbard") as caught:
         kl.dmrg("hubbart", lattice=4)
     assert "\n" not in str(caught.value)
-    with pytest.raises(ValueError, match="N_up, N_dn of model hubbard is not given"):
+    with pytest.raises(ValueError, match="N_up, N_dn of model hubbard are not given"):
         kl.dmrg("hubbard", lattice=4)
     with pytest.raises(kl.BadInput, match="accuracy"):
         kl.dmrg("hubbard", lattice=4, accuracy=2)
@@ -195,3 +195,19 @@ def test_what_is_meant_is_said():
     assert [r.energy for r in sectors] == single
     pytest.importorskip("matplotlib").use("Agg")
     assert "energy per site" in [ax.get_title() for ax in sectors.plot().axes]
+
+
+def test_lists_are_not_cut_to_their_last_entry():
+    r = kl.dmrg("heisenberg", lattice=12, charges=dict(Sz=0), schedule=["8:1e-4", 12, 16], **ONE)
+    assert len(r["sweep/m"]) == 3
+    with pytest.raises(kl.BadInput, match="m: '10,20' was given"):
+        kl.dmrg("heisenberg", lattice=12, charges=dict(Sz=0), m=[10, 20], **ONE)
+    order = np.array([0, 2, 1, 3])
+    ordered = kl.dmrg("heisenberg", lattice=4, charges=dict(Sz=0), order=order, **ONE)
+    assert abs(ordered.energy + 1.6160254) < 1e-6
+    warm = kl.ed("heisenberg", lattice=6, charges="scan", temperatures=[0.5, 1, 2], **ONE)
+    assert warm["thermal/temperature"].tolist() == [0.5, 1, 2]
+    with pytest.raises(kl.BadInput, match="charge Sz is None"):
+        kl.dmrg("heisenberg", lattice=4, charges=dict(Sz=None))
+    with pytest.raises(ValueError, match="whole number N"):
+        kl.dmrg("heisenberg", lattice=4.0, charges=dict(Sz=0))
