@@ -383,6 +383,8 @@ static void test_close_levels(void **state)
                 expect_near(r.energy[0], all.full[0], fmax(r.error[0], 64 * r.attainable));
                 expect_true(r.error[0] <= fmax(wanted, 64 * r.attainable) * 1.01);
                 if (vectors) expect_true(r.residual[0] <= 1e-10 * size * 1.01);
+                /* levels 1e-7 of H apart took 520 and more by a preconditioner that saw one scale in them */
+                if (solver == KL_ED_LOBPCG) expect_true(r.napply <= 300);
                 if (x.addr) j.ex->vt.release(j.ex, &x);
                 kl_ed_result_clear(&r);
             }
