@@ -214,7 +214,8 @@ static void print_energies(FILE *to, const kl_result *r)
 static void print_stop(FILE *to, const kl_result *r)
 {
     const int converged = kl_dmrgrun_converged(&r->dmrg), energy = kl_dmrgrun_energy_converged(&r->dmrg);
-    const int settled = r->dmrg.wait == KL_WAIT_SPIN || r->dmrg.wait == KL_WAIT_SECTORS;
+    const int settled = r->dmrg.wait == KL_WAIT_SPIN ||
+                        (r->dmrg.wait == KL_WAIT_SECTORS && r->dmrg.stop == KL_STOP_CONVERGED);
     const char *why = settled ? "sweeps have settled" : kl_report_stop(r->dmrg.stop);
     /* nobody may want so little */
     if (energy && r->dmrg.error_estimate > 0.01 * fabs(r->dmrg.energy[0]))
@@ -228,7 +229,7 @@ static void print_stop(FILE *to, const kl_result *r)
                 "stopped      the energy has converged: %s; the state has not: it is not told apart from "
                 "another\n",
                 why);
-    else if (r->dmrg.stop == KL_STOP_SCHEDULE)
+    else if (r->dmrg.stop == KL_STOP_SCHEDULE && r->dmrg.wait != KL_WAIT_SECTORS)
         fprintf(to, "stopped      %s%s\n", why,
                 isfinite(r->dmrg.error_estimate) ? "; the error above says what it was enough for" : "");
     else if (r->dmrg.wait == KL_WAIT_NOTHING) fprintf(to, "stopped      NOT CONVERGED: %s\n", why);

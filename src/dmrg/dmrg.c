@@ -20,6 +20,7 @@
 #include "dmrg/signstrings.h"
 #include "dmrg/onesite.h"
 #include "dmrg/ownunit.h"
+#include "dmrg/stringtrials.h"
 #include "dmrg/valleys.h"
 #include <math.h>
 #include <stdio.h>
@@ -34,6 +35,7 @@ const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
 
 enum {
     VALLEY_SWEEPS = 50, /* after which another valley is no longer looked for */
+    MOST_LEFT = 4, /* valleys that a run which has not converged goes on from */
     START_M = 24,      /* states of a start that is made up */
     WHOLE_APPLY = 2000 /* products for each state of a sector that is solved as a whole */
 };
@@ -41,10 +43,10 @@ enum {
    0.05 an 8x4 Hubbard cylinder, U = 8, m = 200, ends 2e-4 to 1.6e-3 higher, with 0.03 as often lower. */
 #define WORTH 0.03
 #define WORTH_ERROR 0.2 /* of the energy's error, divided by the sites: what a bond has to do with */
-#define WHOLE 65536.0        /* states of such a sector at most, */
-#define WHOLE_BLOCK 256.0    /* and of a block for it */
-#define WHOLE_GAP 1e-7       /* of the unit: residual of its guard, whose energy is good to the square */
-#define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
+#define WHOLE 65536.0 /* states of such a sector at most, */
+#define WHOLE_BLOCK 256.0 /* and of a block for it */
+#define WHOLE_GAP 1e-7 /* of the unit: residual of its guard, whose energy is good to the square */
+#define WHOLE_ACCURACY 1e-9 /* relative, of its energy, at least */
 #define LOWER 1e-6 /* of the unit: by which a product has to lie lower for sweeps to begin with it */
 /* of the unit: by which it may lie higher than a guard. A state as close to a product as that is one but for
    a few sites, a wide domain wall, and guards met by chance are not its mirror image. */
@@ -215,7 +217,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
     /* the energy told of a schedule is one of two sites, whichever way its sweeps end */
-    if (g->sites == 1 && !whole && !r->probing && direction < 0 && r->res->nrow + 1 == r->o->nsweep &&
+    if (g->sites == 1 && !whole && !r->probing && direction < 0 && r->res->nrow + 1 >= r->o->nsweep &&
         e->centre == r->look)
         KL_TRY(kl_onesite_look(e, &all, r->constant, row->energy, &row->napply, err));
     do st = g->sites == 1 && !whole ? absorb(r, g, direction, row, err) : KL_OK;
@@ -452,8 +454,20 @@ static int knows_all(const run *r)
     return r->plan.whole && yes;
 }
 
+/* 1: a run that has not converged is to look for the charges of parts of H that nothing joins, or hardly: its
+   error bar knows nothing of these. */
+static int has_loose(const run *r, double bar)
+{
+    const kl_dmrg_result *const res = r->res;
+    int left = 0;
+    for (int k = 1; k < res->nrow; k++) left += res->row[k].again;
+    if (res->stop == KL_STOP_MAX_SWEEP || res->nrow < 2 || !isfinite(bar) || left >= MOST_LEFT) return 0;
+    return kl_stringtrials_loose(r->e->terms);
+}
+
 /* Where a converged run that began afresh may lie in a valley that is not the lowest, it goes on from the one
-   that is; what was seen beyond its state says nothing of that one. *ends: 0 then. */
+   that is; what was seen beyond its state says nothing of that one. *ends: 0 then. So does a run that ended
+   by its number of states or its schedule where H has loose parts. */
 static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -461,11 +475,14 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     kl_valley lower = {0};
     r->other.rival = 0;
     res->searched = knows_all(r);
-    if (!kl_valleys_wanted(r->o) || res->stop != KL_STOP_CONVERGED || res->nrow > VALLEY_SWEEPS ||
-        res->searched || r->plan.m_start > 0 || kl_ranks_size(r->where) > 1)
+    if (!kl_valleys_wanted(r->o) || res->nrow > VALLEY_SWEEPS || res->searched || r->plan.m_start > 0 ||
+        kl_ranks_size(r->where) > 1)
         return KL_OK;
     const kl_outlook now = kl_schedule_outlook(&r->plan, res);
+    const int ended = res->stop != KL_STOP_CONVERGED;
+    if (ended && !has_loose(r, now.bar)) return KL_OK;
     kl_valley_here here = {.state = state, .energy = res->row[res->nrow - 1].energy[0], .bar = now.bar};
+    here.ended = ended;
     here.mixed = r->lopsided || now.mixed > 0;
     here.kept = res->row[res->nrow - 1].m_reached;
     for (int k = 0; k < res->nrow; k++) here.flop += res->row[k].flop;
@@ -481,6 +498,7 @@ static kl_status leave_valley(run *r, const kl_state *state, int *ends, kl_err *
     for (int k = 0; k < res->nrow; k++)
         for (int i = 0; i < KL_NGUARD; i++) res->row[k].gap[i] = NAN;
     r->energy[0] = lower.energy;
+    res->row[res->nrow - 1].again = ended;
     KL_TRY(begin_again(r, &lower.state, err));
 out:
     kl_state_destroy(&lower.state);

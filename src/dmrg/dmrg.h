@@ -166,7 +166,9 @@ struct kl_dmrg_row { /* one sweep, as reported */
     int held;
     /* states of the saved state that the run began from; 0: it began afresh, or gave that state up */
     int m_start;
-    int again; /* 1: behind it the run began again, from products of site states that lie lower */
+    /* 1: behind it the run began again, from products of site states that lie lower, or went on from a state
+       with other charges in parts of H */
+    int again;
     /* largest |H x - E x| of the wanted states that the eigensolver reached in the backward half-sweep; NAN:
        not known */
     double residual;

@@ -685,7 +685,7 @@ int kl_schedule_ends(const kl_schedule *s, const kl_dmrg_result *res, kl_dmrg_st
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     if (o->nsweep) {
         *stop = KL_STOP_SCHEDULE;
-        return res->nrow >= o->nsweep;
+        return res->nrow >= o->nsweep && !(res->nrow > 1 && (b->again || (res->nrow > 2 && b[-1].again)));
     }
     const kl_outlook now = kl_schedule_outlook(s, res);
     const int most = o->max_sweep > 0 ? o->max_sweep : MAX_SWEEP;

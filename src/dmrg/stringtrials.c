@@ -244,13 +244,20 @@ static int has_parts(const kl_terms *t)
     return parts > 1;
 }
 
+int kl_stringtrials_loose(const kl_terms *t)
+{
+    int weak = 0;
+    return has_parts(t) || (kl_stringtrials_weak(t, &weak, NULL) == KL_OK && weak > 0);
+}
+
 void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res)
 {
     kl_labels l = {0};
     if (kl_stringtrials_count(t, &res->strings, NULL) != KL_OK) res->strings = 0;
-    if (res->stop != KL_STOP_CONVERGED || res->searched) return;
-    if (has_parts(t)) res->wait = KL_WAIT_SECTORS;
-    if (res->strings < 2) return;
+    if (res->stop == KL_STOP_INTERRUPTED || res->searched) return;
+    if (res->stop == KL_STOP_CONVERGED && res->nstate == 1 ? has_parts(t) : kl_stringtrials_loose(t))
+        res->wait = KL_WAIT_SECTORS;
+    if (res->strings < 2 || res->stop != KL_STOP_CONVERGED) return;
     const int placed = kl_labels_find(t, &l, NULL) == KL_OK && kl_places_worth(&l);
     if (placed || res->strings > FEW) res->wait = KL_WAIT_SECTORS;
     kl_labels_clear(&l);

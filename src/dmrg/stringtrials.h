@@ -26,9 +26,13 @@ kl_status kl_stringtrials_count(const kl_terms *t, int *count, kl_err *err) KL_M
    is any: sweeps seldom move charges between parts that are joined so, wherever the first ones put them. */
 kl_status kl_stringtrials_weak(const kl_terms *t, int *count, kl_err *err) KL_MUST_CHECK;
 
+/* 1: H has parts with charges of their own that nothing joins, or only what joins weakly. */
+int kl_stringtrials_loose(const kl_terms *t);
+
 /* Behind a run: how many strings there are, and that a run which has converged waits for a search where it
    has left out sectors. Up to four strings of all sites, mirrors as a chain without charges has them, are
-   none of this: sweeps begin in all their sectors. Without memory nothing is known of strings. */
+   none of this: sweeps begin in all their sectors. Neither has one that ended otherwise found the charges of
+   loose parts. Without memory nothing is known of strings. */
 void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res);
 
 /* H with moves that strings forbid: -coef (A_i A_j^+ + h.c.) for positions that a term joins, or 64 apart at

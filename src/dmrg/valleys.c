@@ -24,6 +24,7 @@ enum {
 /* -ln |<a|b>|^2 of two states, one of which is a trial's, that are not one: for each site, and at least */
 #define DIFFERS 0.1
 #define DIFFERS_LEAST 7.0
+#define TWICE 2.0 /* of what a trial ended lower by: what the bottom may lie lower by */
 #define SAME 0.5 /* |<a|b>|^2 of good states that are one */
 /* of the unit: by which another valley has to lie lower, */
 #define LOWER 1e-6
@@ -156,8 +157,7 @@ out:
 
 int kl_valleys_wanted(const kl_dmrg_opts *o)
 {
-    return o->nstate == 1 && o->nsweep == 0 && o->max_apply == 0 && !o->start && !o->many_sectors &&
-           !o->alone;
+    return o->nstate == 1 && o->max_apply == 0 && !o->start && !o->many_sectors && !o->alone;
 }
 
 static kl_status overlap_of(kl_exec *ex, const kl_state *a, const kl_state *b, double *overlap, kl_err *err)
@@ -190,7 +190,9 @@ static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engin
     double overlap;
     s->n++;
     KL_TRY(kl_valleys_follow(s->t, n, changed, s->ex, e, s->here, &next, &s->flop, err));
-    int other = next.state && next.energy < s->here->energy - LOWER * kl_terms_units(s->t).gap;
+    /* more states than a run may keep lie lower anyhow */
+    const double lower = s->here->ended ? s->here->bar : LOWER * kl_terms_units(s->t).gap;
+    int other = next.state && next.energy < s->here->energy - lower;
     if (next.state && !other) {
         KL_TRY(overlap_of(s->ex, s->here->state, next.state, &overlap, err));
         other = overlap * overlap < exp(-fmax(DIFFERS * s->t->nsite, DIFFERS_LEAST));
@@ -300,6 +302,47 @@ out:
     return st;
 }
 
+/* The same of a run that has not converged: `lower` becomes the end of the other run where that is below, by
+   whatever. */
+static kl_status run_ended(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
+                           const kl_valley_here *here, kl_valley *lower, double *rival, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dmrg_result res = {.nstate = 0};
+    kl_state *end = NULL;
+    double overlap;
+    KL_TRY(run_from(t, ex, o, mon, lower->state, &end, &res, err));
+    const double above = res.energy[0] - here->energy, below = here->energy - lower->energy;
+    const int found = res.stop != KL_STOP_INTERRUPTED;
+    if (found && above < -LOWER * kl_terms_units(t).gap) {
+        kl_state_destroy(&lower->state);
+        *lower = (kl_valley){end, res.energy[0]};
+        end = NULL;
+        goto out;
+    }
+    kl_state_destroy(&lower->state);
+    /* the trial, of few states and products, is itself not at the bottom */
+    if (below > here->bar) *rival = fmax(*rival, TWICE * below);
+    if (!found || above > here->bar) goto out;
+    KL_TRY(overlap_of(ex, here->state, end, &overlap, err));
+    if (overlap * overlap < SAME) *rival = fmax(*rival, above);
+out:
+    kl_dmrg_result_clear(&res);
+    kl_state_destroy(&end);
+    return st;
+}
+
+static kl_status compare_ended(search *s, const kl_engine_opts *e, const kl_dmrg_opts *o,
+                               const kl_dmrg_monitor *mon, double *rival, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(look_further(s, e, 1, err));
+    if (s->best->state) KL_TRY(run_ended(s->t, s->ex, o, mon, s->here, s->best, rival, err));
+out:
+    if (st != KL_OK) kl_state_destroy(&s->best->state);
+    return st;
+}
+
 kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
                              const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
                              kl_valley_settled *settled, kl_err *err)
@@ -310,6 +353,7 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
     *lower = (kl_valley){0};
     settled->rival = 0;
     settled->ntrial = 0;
+    if (here->ended) return compare_ended(&s, e, o, mon, &settled->rival, err);
     if (settled->known && fabs(here->energy - settled->energy) <= here->bar + settled->bar) {
         settled->rival = settled->beyond;
         return KL_OK;

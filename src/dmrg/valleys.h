@@ -30,6 +30,7 @@ typedef struct kl_valley_here { /* what a run has found */
     double energy, bar;
     double flop; /* that the run took */
     int kept, m; /* states that it keeps, and trials are to keep; 0: a few */
+    int ended; /* 1: the run has not converged, its number of states or its schedule ended it */
     int mixed; /* 1: it is known that other states are not told apart from it */
 } kl_valley_here;
 
@@ -49,7 +50,7 @@ typedef struct kl_valley_pass {
 kl_status kl_valleys_pass(kl_engine *e, const kl_valley_pass *pass, double *energy,
                           kl_err *err) KL_MUST_CHECK;
 
-/* 1: a run by these options looks for one: of one state, begun by itself, by the automatic schedule. */
+/* 1: a run by these options looks for one: of one state, begun by itself. */
 int kl_valleys_wanted(const kl_dmrg_opts *o);
 
 /* H has as many parts as lines of the model have given terms. Where there are two or three, the one of the
@@ -61,6 +62,10 @@ int kl_valleys_wanted(const kl_dmrg_opts *o);
    above 0: another state lies within this of it, by a run of its own; such a run begins with a trial's state
    that ends close and differs from the one found by its overlap. *settled is zeroed before the first call,
    and is the same for those of one run.
+   Of a run that has not converged parts of H that nothing joins, or hardly, are all that is looked at: trials
+   move charges between these, and the lowest state is followed by a run of its own as long as the one found;
+   settled->rival becomes twice what a trial ended lower by than the error bar allows, where that run does
+   not.
    e: how engines are made, of one wavefunction. */
 kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opts *e, const kl_dmrg_opts *o,
                              const kl_dmrg_monitor *mon, const kl_valley_here *here, kl_valley *lower,
