@@ -361,9 +361,9 @@ static kl_status make_directions(solver *s, int shake, int guard, int step, kl_e
         for (int a = 0; a < s->nact; a++) {
             const int b = s->act[a];
             const double theta = fmin(s->theta[b], s->below), near = 1e-3 * s->norm_h;
-            /* Where theta lies below the whole diagonal, all differences are positive, and small ones are told
-               from large ones: of low states that differ by 1e-7 of H, as Hubbard's at large U, a floor would
-               make one. */
+            /* Where theta lies below the whole diagonal, all differences are positive, and small ones are
+               told from large ones: of low states that differ by 1e-7 of H, as Hubbard's at large U, a floor
+               would make one. */
             const double least = s->theta[b] < s->below ? fmin(near, s->below - s->theta[b]) : near;
             const double floor = fmax(fmax(0.1 * s->residual[b], least), 1e-300);
             if (s->opts->precond) { /* AW is free until W is multiplied */
