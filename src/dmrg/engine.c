@@ -16,6 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Times the residual of the wanted states: by three the first sweeps take a fifth fewer products and find the
+   same energies and gaps; by ten sweeps of a spin-1 chain took guards for what they were not. */
+#define GUARD_LOOSE 3.0
+
 enum {
     WHOLE_BASIS = 60 /* vectors of Lanczos where the superblock is the sector */
 };
@@ -559,6 +563,8 @@ kl_status kl_engine_solve(kl_engine *e, const kl_solve_opts *o, double *energy, 
     const kl_eig_opts opts = {
         .solver = whole ? KL_SOLVER_LANCZOS : e->solver,
         .nroot = e->nstate,
+        .nguard = whole ? 0 : o->nguard,
+        .guard_loose = GUARD_LOOSE,
         .max_basis =
             basis_that_fits(e, whole ? WHOLE_BASIS : kl_engine_basis(e->max_basis, e->nstate, o->max_apply)),
         .max_apply = o->max_apply,

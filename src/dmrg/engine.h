@@ -147,6 +147,7 @@ typedef struct kl_solve_opts {
     double tol, tol_rel;
     kl_worth worth;
     int max_apply;
+    int nguard; /* wavefunctions, the last, that need not be solved as exactly as the others */
     const char *records; /* NULL, or the file that the list of H x is added to */
     const char *title; /* its title there */
     int lines; /* 1: times of Davidson's lines are wanted */

@@ -14,7 +14,8 @@
    7. t, orthonormal to V, is the next vector of V; a random direction where nothing is left of it. Back to 2.
 
    Guards (opts->nguard) are roots above the wanted ones, so that states in the wrong order are noticed: they
-   are improved like these, but only as long as their residual leaves it open whether they belong below.
+   are improved like these, but only as long as their residual leaves it open whether they belong below;
+   with opts->guard_loose until it is so many times the residual that the wanted ones are to have.
 
    A start that is an eigenvector to rounding, or a sum of a few, may miss the lowest one, and nothing in
    steps 2 to 7 would notice. Then one root more is followed for a few steps from a random direction (the
@@ -418,6 +419,7 @@ static double target(const solver *s, int root, double goal)
     const kl_eig_opts *const o = s->opts;
     const int nwanted = s->nroot - o->nguard;
     double ceiling = o->bounded ? o->ceiling : INFINITY;
+    if (root >= nwanted && o->guard_loose > 0) return o->guard_loose * goal;
     if (root >= nwanted) ceiling = fmin(ceiling, s->theta[nwanted - 1]);
     const double enough = root >= nwanted ? GUARD_LOOSE * goal : goal;
     return fmax(enough, 0.25 * (s->theta[root] - ceiling));

@@ -40,6 +40,8 @@ typedef struct kl_eig_opts {
     /* Davidson: number of roots, the last, that are guards: followed only until nothing of theirs can lie
        below the others */
     int nguard;
+    /* Davidson: 0: until then; else guards are states to be known, too, to so many times the residual */
+    double guard_loose;
     double ceiling; /* Davidson, with bounded: the same for any root above it */
     int bounded;
     kl_worth worth; /* Davidson of one root: stop also when a product more is not worth it */
