@@ -630,6 +630,8 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
              .before = kl_prof_since((kl_prof_times){{0}}),
              .plan = {.opts = o, .unit = kl_terms_units(terms), .nsite = terms->nsite}};
     *res = (kl_dmrg_result){.nstate = 0};
+    for (int p = 0; p < terms->nsite; p++)
+        if (terms->type[p]->dim > r.plan.site_most) r.plan.site_most = terms->type[p]->dim;
     KL_TRY(kl_dmrg_result_levels(res, o->nstate, err));
     if (o->ndone > 0 || o->direction) {
         const int rows = o->ndone + (o->direction != 0);

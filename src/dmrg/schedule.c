@@ -19,13 +19,13 @@ enum {
     PROBE_M = 48,
     /* sweeps for what is measured: the first makes the bases that the second finds the state in */
     CLOSING_LEAST = 2,
-    CLOSING_MOST = 4
+    CLOSING_MOST = 4,
+    NOISE_ONE = 1000 /* states from which sweeps of a schedule's noise have one site */
 };
 #define ACCURACY 1e-9
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 */
 #define SLOPE 100.0
-/* the same for each site of a long lattice, where every bond leaves out as much as the worst: 5 in spin-1
-   chains */
+/* the same for each site of a long lattice, whose bonds leave out as much each: 5 in spin-1 chains */
 #define SLOPE_PER_SITE 8.0
 /* slopes that differ by no more than STEADY are one; the next may be so much steeper (SCATTER) */
 #define STEADY 2.0
@@ -34,13 +34,11 @@ enum {
 #define LEAST_OF_VARIANCE 0.2
 /* of the error that truncation leaves: what sweeps of one site at the largest m go on changing for ever */
 #define SETTLED 1e-4
-/* the same of many small sectors, where sweeps go on changing next to nothing for long */
-#define SETTLED_MANY 3e-3
+#define SETTLED_MANY 3e-3 /* the same of many small sectors, where next to nothing changes for long */
 /* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
    error of an energy */
 #define GAP 0.05
-/* of the wanted accuracy: states closer than that are not told apart, their distance goes into the error
-   bar */
+/* of the wanted accuracy: states closer than that are not told apart, the error bar has their distance */
 #define IGNORED 0.2
 #define PARTED 0.3 /* of its gap: what the energy is uncertain by when a guard may go */
 #define HOLDS 0.1 /* of its gap: what the kept state may lie too high by and not hold much of it */
@@ -49,9 +47,8 @@ enum {
 /* The same as a relative number: the root of the weight that such a state may lack. Values of operators of
    norm 1 are off by a tenth of it as a rule, and by no more than ten times the energy's accuracy. */
 #define EXACT_LACKS 20.0
-/* of that weight: what sweeps for the state leave out; and of its root: their residual over the gap */
-#define CLOSING_DISCARD 0.1
-#define CLOSING_RESIDUAL 0.1
+#define CLOSING_DISCARD 0.1 /* of that weight: what sweeps for the state leave out; and of its root: */
+#define CLOSING_RESIDUAL 0.1 /* their residual over the gap */
 /* In a large sector, for the accuracy that asks for it, the weight may be so much more (values are good to
    1e-9 then), and the states that the sweeps are expected to keep no more than so many. */
 #define LARGE_ACCURACY 1.001e-10
@@ -557,11 +554,14 @@ static double noise_of(const kl_schedule *s, const kl_dmrg_result *res, int held
 }
 
 /* One site takes over where noise ends: what opens sectors then is H, bond by bond. From the first sweep on,
-   states that lie close to the lowest one would be lost. A sector that is solved as a whole needs all states
-   of two sites. k: sweeps that are done. */
-static int sites_of(const kl_schedule *s, int k, double noise)
+   states that lie close to the lowest one would be lost. A sector solved as a whole needs all of two sites.
+   Where sites have two states, half of the states stay, and matrices with noise are diagonalized as a whole:
+   behind a schedule's second sweep it takes one site as soon as that saves time. */
+static int sites_of(const kl_schedule *s, int k, int m, double noise)
 {
-    return s->opts->sites == KL_SITES_TWO || s->whole || noise > 0 || (k == 0 && s->m_start == 0) ? 2 : 1;
+    const int may = k > 1 && m >= NOISE_ONE && s->site_most == 2 && s->opts->nsweep > 0;
+    const int two = noise > 0 ? !may : k == 0 && s->m_start == 0; /* k: sweeps that are done */
+    return s->opts->sites == KL_SITES_TWO || s->whole || two ? 2 : 1;
 }
 
 static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *now)
@@ -583,7 +583,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
                      .m_min = s->opts->m_min,
                      .discard = s->opts->discard,
                      .noise = noise,
-                     .sites = sites_of(s, k, noise),
+                     .sites = sites_of(s, k, m, noise),
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
                      .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
                      .precise = k > last_noise && (s->whole || lost(s, &res->row[k - 1]) < 1e-11)};
@@ -635,7 +635,7 @@ static kl_stage given(const kl_schedule *s, const kl_dmrg_result *res)
     return (kl_stage){.m = sweep->m,
                       .held = o->nstate,
                       .noise = noise,
-                      .sites = sites_of(s, res->nrow, noise),
+                      .sites = sites_of(s, res->nrow, sweep->m, noise),
                       .tol = sweep->tol > 0 ? sweep->tol : 1e-8 * s->unit.gap,
                       .max_apply = kl_dmrg_max_apply(o),
                       .m_min = o->m_min,

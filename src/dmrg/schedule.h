@@ -11,6 +11,7 @@ typedef struct kl_schedule {
     const kl_dmrg_opts *opts;
     kl_units unit;    /* of the energies */
     int nsite;
+    int site_most;    /* states of the largest site */
     double sector;    /* states of the sector */
     int whole;        /* 1: the sector is small enough to be solved as a whole at the middle bond */
     int block;        /* states of the larger block next to the middle bond when none is left out */

@@ -3,6 +3,7 @@
 #include "dmrg/truncate.h"
 #include "base/mem.h"
 #include "base/prof.h"
+#include "dmrg/noisecolumns.h"
 #include "dmrg/sectorfill.h"
 #include "dmrg/select.h"
 #include "dmrg/spectra.h"
@@ -84,6 +85,7 @@ typedef struct attempt {
     const kl_density *d;
     const kl_trunc_opts *o;
     kl_truncation way;
+    double noise; /* that is to be added to density matrices: what is sampled is in the wavefunctions */
     int *least, *dim; /* [sectors] columns to try at least; states kept */
     kl_spectra *spectra;
     kl_weight *w; /* sector by sector, as their columns come */
@@ -93,7 +95,7 @@ typedef struct attempt {
 /* Products hold three long arrays at a time, density matrices one. */
 static int may_try_exactly(const attempt *a)
 {
-    return a->ex->space == KL_SPACE_DEVICE && a->way != KL_TRUNCATION_EXACT && a->o->noise == 0;
+    return a->ex->space == KL_SPACE_DEVICE && a->way != KL_TRUNCATION_EXACT && a->noise == 0;
 }
 
 /* Weights, and which of them stay; *again: 1 where more columns have to be tried in some sectors. */
@@ -103,7 +105,7 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
     const kl_trunc_opts *const o = a->o;
     const int nsec = kl_density_mine(a->d)->nsec, singular = o->precise && o->noise == 0;
     const int even = o->full || a->ex->space == KL_SPACE_DEVICE, full = !o->fill && o->discard == 0;
-    const kl_leading_opts lead = {.way = o->noise > 0 || o->fill ? KL_TRUNCATION_EXACT : a->way,
+    const kl_leading_opts lead = {.way = a->noise > 0 || o->fill ? KL_TRUNCATION_EXACT : a->way,
                                   .asked = o->fill ? KL_TRUNCATION_EXACT : a->way,
                                   .m = o->m,
                                   .full = even && full,
@@ -127,7 +129,7 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
     kl_spectra_destroy(&a->spectra);
     const double start = kl_prof_seconds();
     const kl_prof_times before = kl_prof_since((kl_prof_times){{0}});
-    st = kl_spectra_create(a->ex, a->d, &lead, o->noise, &a->spectra, err);
+    st = kl_spectra_create(a->ex, a->d, &lead, a->noise, &a->spectra, err);
     kl_prof_add(KL_PROF_EIGEN, start + kl_prof_since(before).seconds[KL_PROF_COLUMNS]);
     if (may_try_exactly(a) && kl_ranks_any(a->ex, st == KL_ENOMEM)) st = KL_ENOMEM; /* all of them do, then */
     if (st != KL_OK) goto out;
@@ -147,13 +149,19 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
                       kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_density d = {.side = side, .wave = *wave, .nstate = o->nstate, .grown = grown};
+    kl_density d = {.side = side, .wave = *wave, .nstate = o->nstate, .grown = grown};
     const int nsec = kl_density_mine(&d)->nsec;
-    attempt a = {.ex = ex, .d = &d, .o = o, .way = o->way};
+    attempt a = {.ex = ex, .d = &d, .o = o, .way = o->way, .noise = o->noise};
+    kl_noise_columns sampled = {.other = NULL};
     kl_isometry *iso = NULL;
     *info = (kl_trunc_info){0};
     data->addr = 0;
     if (o->unread) kl_unread_clear(o->unread);
+    if (o->noise > 0 && o->narrow) {
+        KL_TRY(kl_noise_columns_create(ex, &d, o->target, o->noise, &sampled, err));
+        d.wave = sampled.wave;
+        a.noise = 0;
+    }
     KL_TRY(kl_alloc(&a.dim, nsec, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&a.least, nsec, KL_MEM_WORK, err));
     for (int again = 1; again;) {
@@ -186,6 +194,7 @@ out:
     kl_free(&a.dim);
     kl_free(&a.least);
     kl_free(&a.w);
+    kl_noise_columns_clear(ex, &sampled);
     if (st != KL_OK) {
         kl_isometry_destroy(&iso);
         ex->vt.release(ex, data);

@@ -25,7 +25,8 @@ typedef struct kl_trunc_opts {
        of it, faster */
     int precise;
     kl_truncation way; /* by products, or exactly */
-    int narrow; /* 1: the other side has no site of its own: see kl_sector_case */
+    int narrow; /* 1: the other side has no site of its own: see kl_sector_case; */
+    kl_qn target; /* of the wavefunctions, if narrow: noise is sampled then, see noisecolumns.h */
     int settled; /* 1: the sweep before was one without noise */
     int spectrum; /* 1: the weights of all states are wanted: info's entropy; */
     /* NULL; or, where one rank has all, takes those that take long to read; what it has is dropped */

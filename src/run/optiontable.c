@@ -214,8 +214,8 @@ const kl_option_row kl_option_table[] = {
            "find the states that are kept by full decompositions (exact), or of large sectors by products from the "
            "basis of the sweep before (auto)"),
     CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites_per_step, "1|2|auto",
-           "sites optimized together: two; or, in sweeps without noise but the first, one, the bond ahead expanded "
-           "before by states that H leads to (1, and auto, the default)"),
+           "sites optimized together: two; or, in sweeps without noise but the first, and some with it, one, the "
+           "bond ahead expanded before by states that H leads to (1, and auto, the default)"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
          "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
          "as runs on a device do: what to compare their energies with"),

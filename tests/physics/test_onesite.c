@@ -4,8 +4,11 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "bars.h"
 #include "base/dense.h"
+#include "dmrg/engineroom.h"
 #include "dmrg/measure.h"
+#include "dmrg/noisecolumns.h"
 #include "dmrg/onesite.h"
+#include "dmrg/truncate.h"
 
 static kl_err err;
 
@@ -152,6 +155,178 @@ static void test_steps(void **state)
     const int n = sizeof list / sizeof *list;
     for (int k = 0; k < n; k += kl_test_stride(n, 3))
         check_steps(&list[k], k % 2 ? KL_STRATEGY_LR : KL_STRATEGY_L11R, 1 + (uint64_t)k);
+    core_no_memory();
+}
+
+/* ---- noise ---- */
+
+/* The matrices of all sectors of d's side, `length` numbers; noise as a share of the weight. */
+static double *matrices(kl_exec *ex, const kl_density *d, double noise, int64_t length)
+{
+    kl_dptr rho;
+    double *const out = malloc((size_t)length * sizeof *out);
+    expect_ok(ex->vt.alloc(ex, length, &rho, &err), err);
+    expect_ok(kl_density_make(ex, d, rho, &err), err);
+    if (noise > 0) expect_ok(kl_density_add_noise(ex, d, noise, rho, &err), err);
+    core_download(ex, length, rho, out);
+    ex->vt.release(ex, &rho);
+    return out;
+}
+
+static double trace(const kl_basis *b, const double *rho)
+{
+    double sum = 0;
+    for (int c = 0; c < b->nsec; rho += (int64_t)b->dim[c] * b->dim[c], c++)
+        for (int r = 0; r < b->dim[c]; r++) sum += rho[(int64_t)r * (b->dim[c] + 1)];
+    return sum;
+}
+
+/* What samples have in common with all of the noise, and that with itself. */
+typedef struct likeness {
+    double sampled, all;
+    int opened; /* sectors that the wavefunctions are not in */
+} likeness;
+
+/* Columns of noise have the share of the weight that all of it would have, where it would be, and on average
+   what it is. */
+static void check_sample(kl_engine *e, int direction, likeness *sum)
+{
+    const double share = 0.01;
+    const kl_density d = {.side = direction > 0 ? KL_LEFT : KL_RIGHT,
+                          .wave = kl_engine_wave(e),
+                          .nstate = e->nstate,
+                          .grown = direction > 0 ? e->row_op : e->col_op};
+    const kl_basis *const mine = kl_density_mine(&d);
+    kl_noise_columns with;
+    int64_t length = 0;
+    for (int c = 0; c < mine->nsec; c++) length += (int64_t)mine->dim[c] * mine->dim[c];
+    expect_ok(kl_noise_columns_create(e->ex, &d, e->target, share, &with, &err), err);
+    kl_density wide = d;
+    wide.wave = with.wave;
+    expect_true(kl_density_mine(&wide) == mine &&
+                kl_density_other(&wide)->nsec >= kl_density_other(&d)->nsec);
+    double *const bare = matrices(e->ex, &d, 0, length), *const noisy = matrices(e->ex, &d, share, length);
+    double *const sampled = matrices(e->ex, &wide, 0, length);
+    const double weight = trace(mine, bare), added = trace(mine, noisy) - weight;
+    expect_near(trace(mine, sampled) - weight, added, 1e-13);
+    expect_true(added == 0 || fabs(added - share * weight) < 1e-13);
+    const double *a = bare, *b = noisy, *x = sampled;
+    for (int c = 0; c < mine->nsec; c++) {
+        const int64_t n = (int64_t)mine->dim[c] * mine->dim[c];
+        double all = 0, there = 0, both = 0, before = 0;
+        for (int64_t i = 0; i < n; i++) {
+            all += (b[i] - a[i]) * (b[i] - a[i]);
+            there += (x[i] - a[i]) * (x[i] - a[i]);
+            both += (x[i] - a[i]) * (b[i] - a[i]);
+            before += a[i] * a[i];
+        }
+        if (all < 1e-28) expect_true(there < 1e-28);
+        else expect_true(there > 0);
+        sum->opened += before == 0 && there > 0;
+        sum->sampled += both;
+        sum->all += all;
+        a += n, b += n, x += n;
+    }
+    free(bare);
+    free(noisy);
+    free(sampled);
+    kl_noise_columns_clear(e->ex, &with);
+}
+
+/* Columns of noise for which there is no memory are none. */
+static void check_memory(kl_engine *e, int direction)
+{
+    const kl_density d = {.side = direction > 0 ? KL_LEFT : KL_RIGHT,
+                          .wave = kl_engine_wave(e),
+                          .nstate = e->nstate,
+                          .grown = direction > 0 ? e->row_op : e->col_op};
+    kl_noise_columns with;
+    kl_status st = KL_ENOMEM;
+    for (int64_t k = 1; st == KL_ENOMEM; k++) {
+        err.text[0] = 0;
+        kl_mem_fail_after(k);
+        st = kl_noise_columns_create(e->ex, &d, e->target, 0.01, &with, &err);
+        kl_mem_fail_after(0);
+        expect_true(st == KL_OK || (st == KL_ENOMEM && err.text[0] && with.other == NULL && k < 1000));
+    }
+    expect_eq(st, KL_OK);
+    kl_noise_columns_clear(e->ex, &with);
+}
+
+/* By products no more of them is left out than exactly. */
+static void check_sampled_products(kl_engine *e, int direction, int m, int *tried)
+{
+    const kl_side side = direction > 0 ? KL_LEFT : KL_RIGHT;
+    const kl_wave wave = kl_engine_wave(e);
+    kl_trunc_info info[2];
+    for (int k = 0; k < 2; k++) {
+        const kl_trunc_opts o = {.m = m,
+                                 .noise = 1e-4,
+                                 .nstate = e->nstate,
+                                 .narrow = 1,
+                                 .target = e->target,
+                                 .way = k ? KL_TRUNCATION_PRODUCTS : KL_TRUNCATION_EXACT};
+        kl_isometry *iso = NULL;
+        kl_dptr data;
+        expect_ok(kl_truncate(e->ex, side, &wave, direction > 0 ? e->row_op : e->col_op, &o, &iso, &data,
+                              &info[k], &err),
+                  err);
+        kl_isometry_destroy(&iso);
+        e->ex->vt.release(e->ex, &data);
+    }
+    if (info[0].m >= m) expect_near(info[1].m, info[0].m, 2); /* others keep all that is not rounding */
+    if (info[1].m == info[0].m || info[0].m < m)
+        expect_true(info[1].discarded <= 1.001 * info[0].discarded + 1e-13);
+    *tried += info[1].nleast;
+}
+
+static void test_sampled(void **state)
+{
+    static const step_case list[] = {
+        {"heisenberg", "S=1/2", "cylinder:6x4", NULL, "Sz=0", 1, 300, 1e-4},
+        {"hubbard", NULL, "ladder:5x2", "U=4", "N_up=5 N_dn=4", 2, 60, 1e-4},
+        {"majorana", NULL, "ring:10", NULL, NULL, 1, 7, 1e-4},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        const step_case *const t = &list[k];
+        core_job j;
+        kl_engine *e = NULL;
+        likeness like = {0};
+        int direction = 1, tried = 0, sampled = 0;
+        core_open(&j, core_model(t->model, t->variant), t->lattice, NULL, t->sets);
+        const kl_engine_opts o = {
+            .target = core_charge(j.model, t->charge), .nstate = t->nstate, .max_basis = 20, .seed = 1};
+        expect_ok(kl_engine_create(j.terms, j.ex, &o, &e, &err), err);
+        expect_ok(kl_engine_start(e, t->m / 4 + 2, 0, NULL, &err), err);
+        const int n = e->nsite;
+        for (int move = 0; move < 4 * n; move++) {
+            const kl_solve_opts so = {.tol = 1e-4, .max_apply = 4, .trust_start = move > 0};
+            const kl_trunc_opts to = {.m = t->m, .m_min = 1, .noise = t->noise, .nstate = t->nstate};
+            double energy[KL_MAX_STATE];
+            kl_eig_stats stats;
+            kl_trunc_info info;
+            kl_expand_info grown;
+            kl_test_case("%s move %d to %+d from %d", j.name, move, direction, e->centre);
+            if (move >= n)
+                expect_ok(kl_onesite_absorb(e, direction, t->m, (uint64_t)move, &grown, &err), err);
+            expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
+            if (e->centre == 0) direction = 1;
+            if (e->centre == n - 2) direction = -1;
+            expect_ok(kl_engine_make_operators(e, &err), err);
+            if (e->one) {
+                if (sampled++ == 3) check_memory(e, direction);
+                check_sample(e, direction, &like);
+                check_sampled_products(e, direction, t->m, &tried);
+            }
+            expect_ok(kl_engine_move(e, direction, &to, &info, &err), err);
+        }
+        kl_test_case("%s: %d times, %g of %g", j.name, sampled, like.sampled, like.all);
+        expect_true(sampled > n && (k > 0 || tried > 0) && (k == 2 || like.opened > 0));
+        expect_true(fabs(like.sampled / like.all - 1) < 0.1);
+        kl_engine_destroy(&e);
+        core_close(&j);
+    }
     core_no_memory();
 }
 
@@ -425,7 +600,7 @@ int main(void)
         cmocka_unit_test(test_more),    cmocka_unit_test(test_steps),        cmocka_unit_test(test_variance),
         cmocka_unit_test(test_exact),   cmocka_unit_test(test_wrong_starts), cmocka_unit_test(test_bars_hold),
         cmocka_unit_test(test_plan),    cmocka_unit_test(test_to_the_bit),   cmocka_unit_test(test_no_memory),
-        cmocka_unit_test(test_look_at),
+        cmocka_unit_test(test_look_at), cmocka_unit_test(test_sampled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

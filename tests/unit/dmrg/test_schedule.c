@@ -414,6 +414,42 @@ static void test_whole_state(void **state)
     }
 }
 
+/* A schedule's sweeps have two sites while there is noise, but for those of many states behind the second
+   where sites have two states. */
+static void test_sites(void **state)
+{
+    kl_dmrg_sweep sweep[] = {{.m = 1200, .noise = 1e-4},
+                             {.m = 1200, .noise = 1e-5},
+                             {.m = 999, .noise = 1e-5},
+                             {.m = 1000, .noise = 1e-6},
+                             {.m = 1200, .noise = 0}};
+    static const struct {
+        kl_sites asked;
+        int most, last[2]; /* sites of the last two sweeps */
+    } cases[] = {{KL_SITES_AUTO, 2, {1, 1}},
+                 {KL_SITES_ONE, 2, {1, 1}},
+                 {KL_SITES_TWO, 2, {2, 2}},
+                 {KL_SITES_AUTO, 4, {2, 1}},
+                 {KL_SITES_AUTO, 1, {2, 1}}};
+    (void)state;
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        scene s;
+        begin(&s);
+        s.opts.nsweep = 5;
+        s.opts.sweep = sweep;
+        s.opts.sites = cases[c].asked;
+        s.plan.site_most = cases[c].most;
+        for (int k = 0; k < 5; k++) {
+            const kl_stage next = kl_schedule_stage(&s.plan, &s.res);
+            kl_test_case("case %d, sweep %d", (int)c, k + 1);
+            expect_eq(next.m, sweep[k].m);
+            expect_true(next.noise == sweep[k].noise);
+            expect_eq(next.sites, k < 3 ? 2 : cases[c].last[k - 3]);
+            add(&s, next.m, 1, -10, 1e-5, NAN, NAN)->noise = next.noise;
+        }
+    }
+}
+
 /* Where values are measured, sweeps for the state follow when the energy waits for nothing: two at least,
    four at most, of two sites and of next to all the states that have weight. */
 static void test_closing(void **state)
@@ -560,8 +596,9 @@ int main(void)
         cmocka_unit_test(test_doubtful_line),  cmocka_unit_test(test_early_line),
         cmocka_unit_test(test_probe),          cmocka_unit_test(test_whole),
         cmocka_unit_test(test_distance),       cmocka_unit_test(test_whole_state),
-        cmocka_unit_test(test_closing),        cmocka_unit_test(test_many_sectors),
-        cmocka_unit_test(test_lone_sweep),     cmocka_unit_test(test_lost_sectors),
+        cmocka_unit_test(test_sites),          cmocka_unit_test(test_closing),
+        cmocka_unit_test(test_many_sectors),   cmocka_unit_test(test_lone_sweep),
+        cmocka_unit_test(test_lost_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
