@@ -158,18 +158,17 @@ static void print_energies(FILE *to, const kl_result *r)
     else if (d->wait == KL_WAIT_TRIAL)
         fprintf(to, "without an error bar: the other sweeps that were to tell it were interrupted");
     else
-        fprintf(to, "without an error bar, which takes two sweeps without noise; of molecules, behind some "
-                    "with it");
+        fprintf(to, "without an error bar, which takes two sweeps without noise (of a molecule, after "
+                    "sweeps with noise)");
     /* a bar larger than the energy is no relative error */
     if (d->error_estimate < fabs(d->energy[0]))
         fprintf(to, "  (relative %.1e)", d->error_estimate / fabs(d->energy[0]));
     fprintf(to, "\n");
     const kl_dmrg_row *const last = &d->row[d->nrow - 1];
     fprintf(to, "extrapolated %s  ", kl_report_energy(d->energy_extrapolated, d->error_estimate, e));
-    if (last->sites != 1)
-        fprintf(to, "to no discarded weight; %.1e was discarded in the last sweep\n", d->discarded);
+    if (last->sites != 1) fprintf(to, "to zero discarded weight (%.1e in the last sweep)\n", d->discarded);
     else
-        fprintf(to, "to no two-site variance, which was %.1e in the last sweep, one site at a time\n",
+        fprintf(to, "to zero two-site variance (%.1e in the last sweep, one site at a time)\n",
                 last->variance * last->unit * last->unit);
     const double above = d->energy_kept[0] - d->energy[0];
     if (fabs(above) > 1e-14 * scale)
@@ -543,7 +542,8 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
                 item[i].error_estimate);
         if (!item[i].exact) fprintf(to, " %10.1e %6d", item[i].discarded, item[i].m);
         for (int k = 0; k < item[i].nvalue; k++)
-            fprintf(to, " %*.9f", value_width(item[i].name[k]), item[i].value[k]);
+            fprintf(to, " %*.9f", value_width(item[i].name[k]),
+                    fabs(item[i].value[k]) < 5e-10 ? 0 : item[i].value[k]); /* no -0.000000000 */
         fprintf(to, "%s%s%s%s\n",
                 item[i].lowest == 1                      ? "  <- lowest"
                 : levels && is_as_low(item, low, i) != 0 ? "  as low"

@@ -419,9 +419,14 @@ static kl_status run_value(series *s, int i, kl_err *err)
     const int many = t->scanning && s->o->temperatures == NULL,
               named = s->pattern != NULL && strchr(s->pattern, '{') != NULL;
     s->sifts = many && s->text == NULL && !named;
+    /* a title that names the first of several variants would say it of all */
+    const size_t length = s->text != NULL ? strlen(s->name) : 0;
+    const int swept =
+        length > 0 && strncmp(t->model->variant, s->name, length) == 0 && t->model->variant[length] == '=';
+    const char *const variant = swept ? "" : t->model->variant;
     if (i == 0)
-        snprintf(s->title, sizeof s->title, "%s%s%s%s, %s%s", t->model->name, *t->model->variant ? "(" : "",
-                 t->model->variant, *t->model->variant ? ")" : "", s->text != NULL ? s->text : t->lat->spec,
+        snprintf(s->title, sizeof s->title, "%s%s%s%s, %s%s", t->model->name, *variant ? "(" : "", variant,
+                 *variant ? ")" : "", s->text != NULL ? s->text : t->lat->spec,
                  s->sifts ? ", by sector" : "");
     if (s->text != NULL) snprintf(which, sizeof which, "%.40s=%.10g", s->name, s->value[i]);
     if (many) {

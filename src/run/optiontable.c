@@ -222,7 +222,7 @@ const kl_option_row kl_option_table[] = {
     FLAG("infinite", 0, RUN | RARE, B(DMRG), infinite, "infinite-lattice growth only, as `kronlat growth'"),
     CHOICE("form", "NAME", RUN | RARE, EXACTLY, form, "auto|sites|flavours",
            "halves of the system that are sites, or the two flavours of electrons (auto: flavours where "
-           "densities alone couple them)"),
+           "densities alone couple them); the order of the states, and of a stored matrix's rows, follows"),
     CHOICE("precondition", "NAME", RUN | RARE, B(ED) | B(BENCH_ED), precondition, "diagonal|neumann|none",
            "davidson and lobpcg divide residuals by the diagonal of H, by its Neumann expansion (which takes "
            "products with H), or not at all (diagonal)"),

@@ -108,6 +108,18 @@ end
 kit.refused("ed heisenberg --sites 4 --charge scan --csv - --json", "--csv -: stdout has what --json prints")
 kit.refused("ed heisenberg --sites 4 --charge scan --csv - --measure Sz", "--csv -: stdout has the report")
 
+out = select(2, run "ed heisenberg --sites 4 --charge Sz=0 --sweep-parameter S=0.5,1 --measure Sz")
+ok(out:find "^heisenberg, S=0.5,1\n" and not out:find "%-0%.0+%f[^0]", "the title of several variants", out)
+
+-- What --form chooses is so with a stored matrix, too.
+for form, halves in pairs { sites = "sites %(16 and 16", flavours = "the two flavours %(6 and 6" } do
+    local of = "ed hubbard --lattice ring:4 --charge N_up=2,N_dn=2 --store matrix --form "
+    status, out = run(of .. form)
+    ok(status == 0 and out:find("halves are " .. halves) and out:find "stored matrix" and
+        out:find "energy 0 +%-2.10274848346", of .. form, out)
+end
+kit.refused("ed heisenberg --sites 8 --charge Sz=0 --store matrix --form flavours", "has no product form")
+
 -- A block keeps no more states than it has.
 out = select(2, run "explain heisenberg --sites 8 --charge Sz=0 --m 1000")
 ok(out:find "from 16 states to 16" and out:find "isometries, up +96 numbers", "explain of few states", out)
