@@ -393,6 +393,11 @@ int64_t kl_mem_device_used_bytes(void)
     return atomic_load_explicit(&device_use.peak, memory_order_relaxed);
 }
 
+int64_t kl_mem_device_using_bytes(void)
+{
+    return atomic_load_explicit(&device_use.live, memory_order_relaxed);
+}
+
 int64_t kl_mem_device_live_bytes(void) { return atomic_load_explicit(&device.live, memory_order_relaxed); }
 
 int64_t kl_mem_device_peak_bytes(void) { return atomic_load_explicit(&device.peak, memory_order_relaxed); }

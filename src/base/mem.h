@@ -79,6 +79,7 @@ int64_t kl_mem_device_peak_bytes(void);
 /* Of it what was in use at a time: executors keep blocks that wait for the next who wants as much. */
 void kl_mem_device_use(int64_t change);
 int64_t kl_mem_device_used_bytes(void); /* the peak */
+int64_t kl_mem_device_using_bytes(void);
 
 /* Makes the k-th allocation from now on fail (k = 1 is the next); 0 switches it off. For tests. */
 void kl_mem_fail_after(int64_t k);

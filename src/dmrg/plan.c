@@ -479,7 +479,8 @@ static void sum_memory(const kl_exec *ex, int64_t begin, kl_dmrg_plan *plan)
     plan->memory_bytes =
         plan->sweep_bytes > plan->measuring_bytes ? plan->sweep_bytes : plan->measuring_bytes;
     if (ex->space == KL_SPACE_DEVICE) {
-        plan->memory_bytes += kl_mem_device_live_bytes(); /* the executor's own */
+        /* the executor's own, without the blocks that the measured rates have left waiting */
+        plan->memory_bytes += kl_mem_device_using_bytes();
         plan->device_bytes = kl_pool_most(plan->memory_bytes);
         if (ex->most_bytes > 0 && ex->most_bytes < plan->device_bytes) plan->device_bytes = ex->most_bytes;
     } else {

@@ -133,6 +133,12 @@ static void test_memory(void **state)
     kl_mem_device_count(-60);
     expect_eq(kl_mem_device_live_bytes(), 40);
     expect_eq(kl_mem_device_peak_bytes(), 100);
+    /* blocks that wait are taken, and not in use */
+    kl_mem_device_use(30);
+    kl_mem_device_use(-10);
+    expect_eq(kl_mem_device_using_bytes(), 20);
+    expect_eq(kl_mem_device_used_bytes(), 30);
+    kl_mem_device_use(-20);
     kl_mem_device_count(-40);
 }
 
