@@ -115,8 +115,9 @@ kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *t
             const size_t at = strlen(list);
             snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", m->charge[i].name);
         }
-        return kl_fail(err, KL_EINPUT, "charge '%s' is not one of model %s: it has %s", name, m->name,
-                       m->ncharge ? list : "none");
+        return kl_fail(err, KL_EINPUT, "charge '%s' is not one of model %s: it has %s%s", name, m->name,
+                       m->ncharge ? list : "none",
+                       kl_model_spin(m) >= 0 ? " (the total spin S takes the place of Sz)" : "");
     }
     const kl_charge *const ch = &m->charge[c];
     double x;

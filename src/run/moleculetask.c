@@ -69,7 +69,8 @@ static kl_status ask(const kl_options *o, int spin, kl_ci_opts *ci, kl_err *err)
     if (st != KL_OK || !ci->full)
         return kl_fail(err, KL_EINPUT,
                        "--space: '%.60s': DMRG is of all determinants of some orbitals; allowed: full, "
-                       "cas:ELECTRONS,ORBITALS with ORBITALS from 1 to %d",
+                       "cas:ELECTRONS,ORBITALS with ORBITALS from 1 to %d; `kronlat ci' takes others, and "
+                       "counts their determinants by --plan",
                        space, KL_FCIDUMP_MAX_ORB);
     return KL_OK;
 }

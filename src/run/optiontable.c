@@ -562,7 +562,8 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     if (known != NULL && known->group != KL_GROUP_HELP) {
         const kl_command other = owner(command, known->name);
         const char *const there = kl_command_table[other].name;
-        const int model = command == KL_CMD_DMRG_MOLECULE && other == KL_CMD_DMRG;
+        /* the same command, of a model instead of a molecule */
+        const int model = strncmp(help, there, strlen(there)) == 0 && strstr(help, "FCIDUMP") != NULL;
         /* What other methods of a plan take is listed by the one help of all. */
         const int length = (int)strcspn(help, "-F") - (strpbrk(help, "-F") != NULL);
         return kl_fail(err, KL_EINPUT,

@@ -111,6 +111,10 @@ kit.refused("ed heisenberg --sites 4 --charge scan --csv - --measure Sz", "--csv
 out = select(2, run "ed heisenberg --sites 4 --charge Sz=0 --sweep-parameter S=0.5,1 --measure Sz")
 ok(out:find "^heisenberg, S=0.5,1\n" and not out:find "%-0%.0+%f[^0]", "the title of several variants", out)
 
+kit.refused("plan " .. molecule .. " --method ci", "--method belongs to `kronlat plan MODEL'")
+kit.refused("plan " .. molecule .. " --space cisd", "`kronlat ci' takes others")
+kit.refused("dmrg heisenberg --sites 4 --charge S=0,Sz=0", "it has S (the total spin")
+
 -- What --form chooses is so with a stored matrix, too.
 for form, halves in pairs { sites = "sites %(16 and 16", flavours = "the two flavours %(6 and 6" } do
     local of = "ed hubbard --lattice ring:4 --charge N_up=2,N_dn=2 --store matrix --form "
