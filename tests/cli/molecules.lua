@@ -146,7 +146,7 @@ ok(apart < 1e-9, "orbitals have the mutual information of sites", apart)
 
 -- with little memory of the host operators wait in files, and those of lr give way to those of l-1-1-r
 if not watched then
-    local line = "dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,150,150 --strategy lr -o none" .. T
+    local line = "dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,100,100 --strategy lr -o none" .. T
     local _, much = kit.energy(line)
     local _, little = kit.energy(line .. " --host-memory 1MB --scratch .")
     ok(near(much.energy, little.energy, 1e-9), "--host-memory changes no energy", much.energy, little.energy)

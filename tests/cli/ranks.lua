@@ -3,11 +3,12 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli/ranks.lua KRONLAT [MPIRUN]; prints TAP, exits 1 on a failure. With $KL_TEST_ROUNDS,
 -- for tools that watch the program, every run is made once, on three ranks, and the longest are smaller.
+-- With $KL_TEST_LONG each is made on two, three and four ranks, else on three and one of the others.
 
 local here = arg[0]:match "^(.*/)" or "./"
 local kit = dofile(here .. "kit.lua")
 local json, near, ok, skip, shell, run = kit.json, kit.near, kit.ok, kit.skip, kit.shell, kit.run
-local mpirun, watched = arg[2], os.getenv "KL_TEST_ROUNDS"
+local mpirun, watched, all = arg[2], os.getenv "KL_TEST_ROUNDS", os.getenv "KL_TEST_LONG"
 
 -- What a launcher says, instead of a launcher.
 local status, _, err = shell "KRONLAT_MPI=/nowhere OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 $K models"
@@ -34,7 +35,7 @@ local function lines(text) -- ours alone: launchers add their own
     return found
 end
 
--- Name, command, tolerance of energies (1e-11), numbers of ranks (2, 3 and 4). Fifteen runs on each number,
+-- Name, command, tolerance of energies (1e-11), numbers of ranks (2, 3 and 4). Fifteen runs on several,
 -- and more on three alone. What is truncated agrees to 1e-10, what is not to 1e-12.
 local hubbard = "hubbard -p U=4 --threads 1 --sites 6 --charge N_up=3 --charge N_dn=3 "
 local spins = "ed heisenberg --threads 1 --lattice ladder:5x2 --charge Sz=0 "
@@ -119,10 +120,11 @@ local function side_by_side(lines)
     return found
 end
 
-for _, case in ipairs(runs) do
+for k, case in ipairs(runs) do
     local name, command = case[1], case[2] .. " --json"
     local tolerance, on = case[3] or 1e-11, case[4] or { 2, 3, 4 }
-    if watched then on = three end
+    if watched then on = three
+    elseif #on == 3 and not all then on = k % 2 == 0 and { 2, 3 } or { 3, 4 } end
     local solves = command:find "^ed" and not command:find "temperatures"
     if solves then command = command .. " --accuracy 1e-12" end
     local line = { "$K " .. command }

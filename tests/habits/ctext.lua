@@ -7,6 +7,10 @@ local ctext = {}
 function ctext.strip(text)
     local out, i, n = {}, 1, #text
     while i <= n do
+        local plain = text:find("[/\"']", i) or n + 1
+        out[#out + 1] = text:sub(i, plain - 1)
+        i = plain
+        if i > n then break end
         local two, c = text:sub(i, i + 1), text:sub(i, i)
         local stop
         if two == "/*" then

@@ -183,10 +183,22 @@ local function check_file(layer, folder, file)
         end
     end
     number = 0
-    for line in (strip(text) .. "\n"):gmatch "(.-)\n" do
+    local stripped = strip(text)
+    local here = {} -- a file has few of these words: no line need be looked at for all others
+    for _, p in ipairs(places) do
+        local patterns = {}
+        for _, pattern in ipairs(allowed(p.only, layer, file) and {} or p.find) do
+            if stripped:find(assert(pattern:match "%a[%w_]+%a"), 1, true) then
+                patterns[#patterns + 1] = pattern
+            end
+        end
+        if #patterns > 0 then here[#here + 1] = { p, patterns } end
+    end
+    for line in (#here > 0 and stripped .. "\n" or ""):gmatch "(.-)\n" do
         number = number + 1
-        for _, p in ipairs(places) do
-            for _, pattern in ipairs(allowed(p.only, layer, file) and {} or p.find) do
+        for _, row in ipairs(here) do
+            local p = row[1]
+            for _, pattern in ipairs(row[2]) do
                 local at = line:find(pattern)
                 local before = at and line:sub(1, at - 1)
                 -- a member of that name is no call of libc

@@ -142,7 +142,7 @@ end
 
 describe("hostile model texts", function()
     local seconds = limits.seconds
-    setup(function() limits.seconds = 1 end)
+    setup(function() limits.seconds = 0.3 end)
     teardown(function() limits.seconds = seconds end)
     it("run no command, change nothing of the host and end", function()
         math.randomseed(seed)

@@ -3,7 +3,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local helper = dofile((string.match(debug.getinfo(1, "S").source, "^@(.*/)") or "./") .. "helper.lua")
 
-local seed, rounds = string.match(os.getenv("KRONLAT_FUZZ") or "1:250", "(%d+):(%d+)")
+local seed, rounds = string.match(os.getenv("KRONLAT_FUZZ") or "1:100", "(%d+):(%d+)")
 seed, rounds = tonumber(seed), tonumber(rounds)
 
 local words = {

@@ -54,8 +54,12 @@ function helper.run(command)
     return kind == "exit" and status or 128 + status, o, e
 end
 
-function helper.gen(arguments)
-    return helper.run(string.format("%s %sgen/gen.lua %s", os.getenv("LUA") or "lua5.4",
+-- A run of the command. seconds: that a model may take, other than those of util.limits.
+function helper.gen(arguments, seconds)
+    local limit = seconds and string.format("-e %s", helper.quote(string.format(
+        "package.path = %q .. package.path require('util').limits.seconds = %g",
+        helper.root .. "gen/?.lua;", seconds))) or ""
+    return helper.run(string.format("%s %s %sgen/gen.lua %s", os.getenv("LUA") or "lua5.4", limit,
         helper.quote(helper.root), arguments))
 end
 

@@ -12,7 +12,7 @@ local limits = require("util").limits
 
 describe("sandbox", function()
     local seconds = limits.seconds
-    setup(function() limits.seconds = 1 end)
+    setup(function() limits.seconds = 0.3 end)
     teardown(function() limits.seconds = seconds end)
     it("has none of Lua's libraries", function()
         for _, name in ipairs({"io", "os", "debug", "package", "string", "table", "math", "coroutine", "utf8",

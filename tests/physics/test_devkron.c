@@ -431,7 +431,7 @@ static const job jobs[] = {
 
 static void each_job(void (*check)(const core_job *, kl_qn, kl_bipartition_form))
 {
-    const int all = sizeof jobs / sizeof *jobs, step = device ? kl_test_step(all) : 1 + KL_TEST_WATCHED;
+    const int all = sizeof jobs / sizeof *jobs, step = device ? kl_test_step(all) : kl_test_stride(all, 3);
     for (int i = 0; i < all; i += step) {
         const job *const k = &jobs[i];
         core_job j;
@@ -453,7 +453,7 @@ static void each_job(void (*check)(const core_job *, kl_qn, kl_bipartition_form)
 /* Random parameters: no entry is like another, no bit is worth the same everywhere. */
 static void each_random(void (*check)(const core_job *, kl_qn, kl_bipartition_form))
 {
-    const int all = sizeof jobs / sizeof *jobs, step = device ? kl_test_step(all) : 1 + KL_TEST_WATCHED;
+    const int all = sizeof jobs / sizeof *jobs, step = device ? kl_test_step(all) : kl_test_stride(all, 5);
     for (int i = step / 2; i < all; i += step) {
         core_job j;
         core_open_random(&j, core_model(jobs[i].model, NULL), jobs[i].lattice, NULL, 100 + i);

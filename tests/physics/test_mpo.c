@@ -226,7 +226,7 @@ static void every_cut(const core_job *j, uint64_t seed)
     core_full_close(&full);
 }
 
-enum { MOST = KL_TEST_WATCHED ? 400 : 1300 }; /* states, so that all of H fits */
+enum { MOST = KL_TEST_WATCHED ? 200 : 1300 }; /* states, so that all of H fits */
 
 static void test_shipped_models(void **state)
 {
@@ -252,7 +252,7 @@ static void test_larger(void **state)
                  {"extended_hubbard", "ring:6", NULL}, {"kondo", "chain:4", NULL},
                  {"ising", "torus:4x3", "fiedler"},    {"majorana", "ring:10", "5,2,7,0,9,1,8,3,6,4"}};
     (void)state;
-    for (size_t k = 0; k < sizeof cases / sizeof *cases; k += KL_TEST_WATCHED ? 3 : 1) {
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k += KL_TEST_WATCHED ? 5 : 1) {
         core_job j;
         core_open_random(&j, core_model(cases[k].model, NULL), cases[k].lattice, cases[k].order, 100 + k);
         core_full full = core_full_open(&j);

@@ -341,7 +341,8 @@ static void test_variance(void **state)
                 {"hubbard", "ladder:6x2", "U=6", "N_up=5 N_dn=5", 40},
                 {"plain_ising", "chain:40", "g=1", NULL, 12}};
     (void)state;
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 2)) {
         const int m = list[k].m;
         kl_dmrg_sweep sweep[] = {{m, 1e-4, 1e-6}, {m, 0, 1e-8}, {m, 0, 1e-8}, {m, 0, 1e-8}};
         core_job j;
@@ -375,7 +376,7 @@ static void test_bars_hold(void **state)
 {
     (void)state;
     for (int k = 0, i = 0; k < NBARS; k++)
-        if (bars[k].quick && i++ % (KL_TEST_WATCHED ? 8 : 4) == 1)
+        if (bars[k].quick && i++ % (KL_TEST_WATCHED ? 16 : 6) == 1)
             bars_check(&bars[k], KL_SITES_ONE, 1e-8, 1 + (uint64_t)k % 3);
     core_no_memory();
 }
@@ -399,7 +400,7 @@ static void test_wrong_starts(void **state)
         double energy = NAN;
         core_open(&j, core_model(list[k].model, NULL), "chain:20", NULL, list[k].sets);
         for (int p = 0; p < N; p++) start[p] = p < N / 2 ? list[k].first : list[k].second;
-        for (int seed = 0; seed <= (KL_TEST_WATCHED ? 2 : k == 0 ? 20 : 2); seed++) {
+        for (int seed = 0; seed <= (k == 0 && !KL_TEST_WATCHED ? 12 : 2); seed++) {
             core_run r = core_auto(1e-7, core_charge(j.model, list[k].charge), 1, KL_STRATEGY_AUTO);
             r.opts.start = seed == 1 ? start : NULL;
             r.opts.seed = (uint64_t)seed;
@@ -426,7 +427,8 @@ static void test_exact(void **state)
                 {"extended_hubbard", "ladder:3x2", "U=4 V=1", "N_up=3 N_dn=3"},
                 {"blbq", "chain:6", "beta=0.2", "Sz=0"}};
     (void)state;
-    for (size_t k = 0; k < sizeof list / sizeof *list; k++)
+    const int n = sizeof list / sizeof *list;
+    for (int k = 0; k < n; k += kl_test_stride(n, 2))
         for (int nstate = 1; nstate <= 2; nstate++) {
             core_job j;
             double w[2];
@@ -502,8 +504,8 @@ static void to_the_bit(const char *model, const char *lattice, const char *charg
 static void test_to_the_bit(void **state)
 {
     (void)state;
-    to_the_bit("heisenberg", "chain:26", "Sz=0", 1e-7, 1, KL_TEST_WATCHED ? 97 : 61);
-    to_the_bit("tj", "ladder:7x2", "N_up=5 N_dn=5", 1e-3, 2, 83);
+    to_the_bit("heisenberg", "chain:26", "Sz=0", 1e-7, 1, KL_TEST_WATCHED ? 197 : 83);
+    to_the_bit("tj", "ladder:7x2", "N_up=5 N_dn=5", 1e-3, 2, KL_TEST_WATCHED ? 151 : 83);
     core_no_memory();
 }
 
