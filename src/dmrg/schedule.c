@@ -327,8 +327,9 @@ static int closing_sweeps(const kl_schedule *s, const kl_dmrg_result *res)
 
 /* Error of state i after the last sweep: what the line through the last sweeps that are not alike, E(w) = E0
    + slope * w, leaves to no discarded weight, doubled since the true curve bends down a little, and what
-   sweeps still change (*still) where the one before was alike. Without such a line the weight itself counts.
-   Where a sweep knew the exact energy, what lies above it. INFINITY: there is nothing to compare with. */
+   sweeps still change (*still) where the one before was alike. Without such a line the weight itself counts,
+   as behind a way to another valley. Where a sweep knew the exact energy, what lies above it. INFINITY:
+   there is nothing to compare with. */
 static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, double gap, int i, double *limit,
                           double *still)
 {
@@ -336,7 +337,7 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     int k = res->nrow - 2;
     *limit = b->energy[i];
     *still = INFINITY;
-    while (k >= 0 && alike(s, &res->row[k], b)) k--;
+    while (k >= 0 && !res->row[k].again && alike(s, &res->row[k], b)) k--;
     if (res->nrow < 2 || b->noise > 0 || b[-1].noise > 0) return INFINITY;
     if (exact) {
         *limit = exact->energy[i];
@@ -348,9 +349,8 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     *still = change;
     if (closing_sweeps(s, res) > 0) return change + slope_of(s, b) * s->unit.joint * w;
     if (w < 1e-14) return change; /* nothing that counts is truncated */
-    const int line = k >= 0 && !(res->row[k].noise > 0) && same_kind(s, &res->row[k], b);
-    const kl_dmrg_row *const a = line ? &res->row[k] : NULL;
-    if (!a || !(lost(s, a) > w) || !(a->energy[i] > b->energy[i]))
+    const kl_dmrg_row *const a = k >= 0 && !res->row[k].again ? &res->row[k] : NULL;
+    if (!a || a->noise > 0 || !same_kind(s, a, b) || !(lost(s, a) > w) || !(a->energy[i] > b->energy[i]))
         return change + slope_of(s, b) * s->unit.joint * w;
     /* then all bonds leave that much out, not those in the middle alone */
     const int by_weight = b->m != b[-1].m && alike(s, b - 1, b);

@@ -51,6 +51,22 @@ static void open_with(scene *s, double gap1, double gap2)
     add(s, 56, 3, -9.99990, 1e-7, gap1, gap2);
 }
 
+/* A run that went on from a state in another valley: a line through sweeps before it tells of the way there,
+   0.6, and not of truncation. */
+static void test_other_valley(void **state)
+{
+    (void)state;
+    for (int left = 0; left < 2; left++) {
+        scene s;
+        open_with(&s, 0.4, 0.5);
+        add(&s, 96, 1, -9.99991, 2e-8, NAN, NAN)->again = left;
+        add(&s, 152, 1, -10.6, 1e-8, NAN, NAN);
+        add(&s, 152, 1, -10.6, 1e-8, NAN, NAN);
+        const kl_outlook now = kl_schedule_outlook(&s.plan, &s.res);
+        expect_true(left ? now.truncation < 1e-3 : now.truncation > 1);
+    }
+}
+
 static void test_guards(void **state)
 {
     kl_dmrg_stop stop;
@@ -598,7 +614,7 @@ int main(void)
         cmocka_unit_test(test_distance),       cmocka_unit_test(test_whole_state),
         cmocka_unit_test(test_sites),          cmocka_unit_test(test_closing),
         cmocka_unit_test(test_many_sectors),   cmocka_unit_test(test_lone_sweep),
-        cmocka_unit_test(test_lost_sectors),
+        cmocka_unit_test(test_other_valley),   cmocka_unit_test(test_lost_sectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
