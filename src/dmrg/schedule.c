@@ -20,7 +20,7 @@ enum {
     /* sweeps for what is measured: the first makes the bases that the second finds the state in */
     CLOSING_LEAST = 2,
     CLOSING_MOST = 4,
-    NOISE_ONE = 1000 /* states from which sweeps of a schedule's noise have one site */
+    NOISE_ONE = 400 /* states from which sweeps of a schedule's noise have one site */
 };
 #define ACCURACY 1e-9
 /* of the energy in the discarded weight, in units of the couplings, where no second m tells: 20 to 100 */
@@ -556,10 +556,10 @@ static double noise_of(const kl_schedule *s, const kl_dmrg_result *res, int held
 /* One site takes over where noise ends: what opens sectors then is H, bond by bond. From the first sweep on,
    states that lie close to the lowest one would be lost. A sector solved as a whole needs all of two sites.
    Where sites have two states, half of the states stay, and matrices with noise are diagonalized as a whole:
-   behind a schedule's second sweep it takes one site as soon as that saves time. */
+   behind a schedule's first sweep it takes one site as soon as that saves time. */
 static int sites_of(const kl_schedule *s, int k, int m, double noise)
 {
-    const int may = k > 1 && m >= NOISE_ONE && s->site_most == 2 && s->opts->nsweep > 0;
+    const int may = k > 0 && m >= NOISE_ONE && s->site_most == 2 && s->opts->nsweep > 0;
     const int two = noise > 0 ? !may : k == 0 && s->m_start == 0; /* k: sweeps that are done */
     return s->opts->sites == KL_SITES_TWO || s->whole || two ? 2 : 1;
 }
