@@ -267,9 +267,8 @@ static int is_doubtful(const kl_schedule *s, const kl_dmrg_result *res, const kl
     return a->energy[i] - b->energy[i] > STEADY * before * (lost(s, a) - lost(s, b));
 }
 
-/* 1: a state of many small sectors may lack some of them: from a product no sweep opens those that two sites
-   do not lead to, and nothing that is kept tells (N2 of 28 orbitals: 0.2 hartree above at a discarded weight
-   of 1e-6). */
+/* 1: a state of many small sectors may lack some: from a product no sweep opens those that two sites do not
+   lead to, and nothing that is kept tells (N2 of 28 orbitals: 0.2 hartree too high at a weight of 1e-6). */
 static int may_lack_sectors(const kl_schedule *s, const kl_dmrg_result *res)
 {
     if (!s->opts->many_sectors || s->m_start > 0) return 0;
@@ -452,8 +451,9 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     if (is_large(s)) o.lacks_wanted *= LARGE_LACKS;
     o.residual_wanted =
         fmax(CLOSING_RESIDUAL * sqrt(o.lacks_wanted) * divisor(s, o.gap), 16 * rounding_of(s));
-    /* a state not told apart is known no better itself */
-    o.bar = fmax(fmax(o.truncation, o.solver) + o.unresolved,
+    /* what truncations cost from the middle to the end is lacking at the middle, too; a state not told apart
+       is known no better itself */
+    o.bar = fmax(fmax(fmax(o.truncation, exact ? 0 : o.kept), o.solver) + o.unresolved,
                  (closing_sweeps(s, res) > 0 ? 16 : 4) * rounding_of(s));
     look_at_next(s, res, held, &o);
     /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. Rounding

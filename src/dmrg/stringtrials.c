@@ -255,8 +255,7 @@ void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res)
     kl_labels l = {0};
     if (kl_stringtrials_count(t, &res->strings, NULL) != KL_OK) res->strings = 0;
     if (res->stop == KL_STOP_INTERRUPTED || res->searched) return;
-    if (res->stop == KL_STOP_CONVERGED && res->nstate == 1 ? has_parts(t) : kl_stringtrials_loose(t))
-        res->wait = KL_WAIT_SECTORS;
+    if (kl_stringtrials_loose(t)) res->wait = KL_WAIT_SECTORS;
     if (res->strings < 2 || res->stop != KL_STOP_CONVERGED) return;
     const int placed = kl_labels_find(t, &l, NULL) == KL_OK && kl_places_worth(&l);
     if (placed || res->strings > FEW) res->wait = KL_WAIT_SECTORS;

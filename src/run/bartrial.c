@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "run/bartrial.h"
 #include "comm/ranks.h"
+#include "dmrg/schedule.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,21 +39,31 @@ double kl_bartrial_reach(const kl_terms *t)
 
 /* A run converged with few states because it may keep no more: those that it kept may know nothing of the
    others (a chain of 8 in a random order, two states: a product, and nothing is discarded; the last sweeps
-   may even need fewer). */
+   may even need fewer). So do those of a discarded weight. */
 static int is_tight(const kl_task *t, const kl_dmrg_result *found)
 {
     int most = 0;
     for (int k = 0; k < found->nrow; k++)
         if (found->row[k].m_reached > most) most = found->row[k].m_reached;
-    return found->stop == KL_STOP_CONVERGED && t->dmrg.m_max > 0 && t->dmrg.m_max < KL_TRIED_BELOW &&
-           most >= t->dmrg.m_max;
+    if (found->stop != KL_STOP_CONVERGED) return 0;
+    const kl_dmrg_row *const last = &found->row[found->nrow - 1];
+    if (t->dmrg.discard > 0 && last->m_reached < last->m && last->m_reached < KL_TRIED_BELOW) return 1;
+    return t->dmrg.m_max > 0 && t->dmrg.m_max < KL_TRIED_BELOW && most >= t->dmrg.m_max;
+}
+
+/* One that kept few states because no more have weight: where the order leaves couplings far apart, it may be
+   that two sites never led to them (a chain of 24 electrons in a random order: 3.5e-8 too high at 2e-11). */
+static int is_small(const kl_dmrg_result *found)
+{
+    return found->stop == KL_STOP_CONVERGED && found->nrow > 0 &&
+           found->row[found->nrow - 1].m_reached < KL_TRIED_BELOW;
 }
 
 static int is_wanted(const kl_task *t, const kl_dmrg_result *found)
 {
     const int ended = found->stop == KL_STOP_M_MAX || found->stop == KL_STOP_DISCARD ||
                       found->stop == KL_STOP_MAX_SWEEP || found->stop == KL_STOP_SCHEDULE;
-    if (!(ended || is_tight(t, found)) || found->nrow == 0) return 0;
+    if (!(ended || is_tight(t, found) || is_small(found)) || found->nrow == 0) return 0;
     return isfinite(found->error_estimate);
 }
 
@@ -154,7 +165,8 @@ static void widen(const kl_dmrg_result *other, kl_dmrg_result *found)
 {
     double lower = 0;
     for (int i = 0; i < found->nstate; i++) lower = fmax(lower, found->energy[i] - other->energy[i]);
-    const double own = isfinite(other->error_estimate) ? other->error_estimate : lower;
+    /* a trial of few sweeps is itself not at the bottom: what it ended lower by may be missing once more */
+    const double own = isfinite(other->error_estimate) ? fmax(other->error_estimate, lower) : lower;
     const double before = found->error_estimate, bar = lower + own;
     if (!(lower > ROUNDING * fabs(found->energy[0])) || !(bar > before)) return;
     found->error_estimate = bar;
@@ -202,9 +214,11 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     /* a run that all ranks make, or none: whatever rounding makes of it on other processors */
     if (!kl_ranks_any(x->t->ex, is_wanted(x->t, found))) return KL_OK;
     const kl_dmrg_row *const last = &found->row[found->nrow - 1];
-    const int kept = x->t->dmrg.discard > 0 && last->m_reached < last->m ? last->m_reached : last->m;
+    const int fewer = x->t->dmrg.discard > 0 || is_small(found);
+    const int kept = fewer && last->m_reached < last->m ? last->m_reached : last->m;
     const int m = kl_dmrg_trial_m(kept);
-    KL_TRY(better_order(x, m > kept, &options, name, sizeof name, &list, &other, err));
+    const int always = m > kept && (found->stop != KL_STOP_CONVERGED || is_tight(x->t, found));
+    KL_TRY(better_order(x, kl_ranks_any(x->t->ex, always), &options, name, sizeof name, &list, &other, err));
     if (other == NULL) goto out;
     const kl_dmrg_opts o = trial_options(x->t, other, m, sweep);
     const kl_dmrg_monitor only = {.self = monitor->self, .interrupted = monitor->interrupted};
@@ -221,7 +235,10 @@ kl_status kl_bartrial(kl_dmrgrun *x, const kl_dmrg_monitor *monitor, kl_dmrg_res
     if (found->stop == KL_STOP_CONVERGED && found->energy[0] - trial.energy[0] <= before) goto out;
     widen(&trial, found);
     if (!(found->error_estimate > before)) goto out;
-    if (found->stop == KL_STOP_CONVERGED) {
+    const kl_schedule plan = {
+        .opts = &x->t->dmrg, .unit = kl_terms_units(x->t->terms), .nsite = x->t->terms->nsite};
+    if (found->stop == KL_STOP_CONVERGED &&
+        found->error_estimate > kl_schedule_wanted(&plan, found->energy[0])) {
         found->stop = KL_STOP_M_MAX;
         found->wait = KL_WAIT_TRUNCATION;
     }

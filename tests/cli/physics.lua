@@ -82,6 +82,36 @@ do
     ok(few.converged == false and few.energy > exact.energy + 1
         and few.energy - exact.energy <= few.error_estimate, "one state", few.energy, few.error_estimate)
 end
+-- Few states that nobody asked for, in a random order: chains of free electrons, whose levels give the
+-- energies (3.5e-8 and 7.1e-6 too high at bars of 2e-11 and 6e-8).
+do
+    kit.spill(kit.at "electrons.lua", [[
+-- H = -sum t_ij (c+_i c_j + h.c.) + sum h_i n_i
+site(fermion())
+conserve "N"
+parameters { t = per_bond(1), h = per_site(0) }
+bond("nn", -t * (cdag(i)*c(j) + hc))
+onsite(h(i) * n(i))
+]])
+    for line, energy in pairs {
+        ["-p t=-1.036,-0.8549,-0.4109,0,0,-1.13,0.2489,-0.5119,0,1.2,0.8063,0,0,1.259,0.5295,-0.3508,1.204," ..
+            "-0.3911,0,1.076,1.205,0.9875,0.8782 -p h=9.577,-3.732,-2.725,5.964,-2.071,3.425,3.115,-6.678," ..
+            "-1.65,-0.2924,-2.206,-7.18,-0.2274,-6.605,9.721,-4.605,-4.557,-1.49,5.607,-7.423,-1.104,5.088," ..
+            "8.834,6.897 --charge N=15 --seed 52 --order 4,16,9,3,23,15,21,10,18,1,0,5,2,17,11,12,8,13,19,7," ..
+            "20,22,6,14"] = -53.022950185703515,
+        ["-p t=0.02509,0.5905,0.05939,1.386,0.5437,0.6344,8.794e-06,0.9339,0.8847,0.7432,1.279,0.6442," ..
+            "0.0001297,0.7115,1.239,0.6868,0.003846,0.8764,2.982e-05,1.076,1.371e-06,1.411,1.31 -p " ..
+            "h=4.655,-4.779,-0.9469,1.14,-9.951,1.479,-6.737,9.909,-1.904,-4.518,-7.397,-6.972,-3.671,2.161," ..
+            "-7.688,-9.293,-6.733,9.306,9.104,9.632,2.614,3.472,0.2434,6.725 --charge N=11 --seed 85 " ..
+            "--discard 1.297e-12 --sites-per-step 2 --order 21,7,19,18,22,3,6,13,14,1,2,4,8,16,20,11,23,0," ..
+            "17,15,12,10,9,5"] = -70.1016313742876,
+    } do
+        local few, note = document("dmrg ./electrons.lua --sites 24 --threads 1 -o none " .. line)
+        ok(few.energy and few.energy - energy <= few.error_estimate and few.error_estimate < 1e-4,
+            "few states in a random order: " .. line, few.energy, few.error_estimate, note)
+        if watched then break end
+    end
+end
 -- Plaquettes that commute: the toric code with a field, Wen's model, Kitaev's on a honeycomb, whose fluxes no
 -- charge tells.
 do

@@ -141,6 +141,19 @@ static void test_carried_guards(void **state)
     }
 }
 
+/* What truncations cost from the middle to the end of a sweep may be lacking at the middle, too. */
+static void test_kept_bar(void **state)
+{
+    scene s;
+    (void)state;
+    open_with(&s, 0.5, 1);
+    add(&s, 96, 1, -10, 1e-16, NAN, NAN)->kept = 3e-8;
+    add(&s, 96, 1, -10 - 1e-12, 1e-16, NAN, NAN)->kept = 3e-8;
+    const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_true(o.truncation < 1e-8 && o.bar >= 3e-8);
+    expect_eq(o.wait, KL_WAIT_NOTHING);
+}
+
 static void test_gap(void **state)
 {
     scene s;
@@ -615,6 +628,7 @@ int main(void)
         cmocka_unit_test(test_sites),          cmocka_unit_test(test_closing),
         cmocka_unit_test(test_many_sectors),   cmocka_unit_test(test_lone_sweep),
         cmocka_unit_test(test_other_valley),   cmocka_unit_test(test_lost_sectors),
+        cmocka_unit_test(test_kept_bar),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
