@@ -91,7 +91,7 @@ kl_status kl_cuda_solver_run(kl_solver_job *j, int nworker, kl_err *err)
 {
     kl_cuda *const self = j->self;
     worker w[KL_NSOLVER] = {{0}};
-    void *arg[KL_NSOLVER];
+    void *arg[KL_NSOLVER] = {NULL};
     int failed = 0;
     for (int i = 0; i < nworker; i++) {
         w[i] = (worker){.job = j, .solver = &self->solver[i]};

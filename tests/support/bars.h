@@ -20,7 +20,7 @@ static const bars_case bars[] = {
     {"heisenberg", "S=1", "chain:32", NULL, NULL, "Sz=0", -43.6418575757, 1e-10, 0},
     {"heisenberg", "S=1", "chain:40", NULL, NULL, "Sz=0", -54.85176339098, 1e-10, 1},
     {"heisenberg", "S=1", "chain:48", NULL, NULL, "Sz=0", -66.0631076453, 1e-10, 0},
-    {"heisenberg", "S=1", "chain:64", NULL, NULL, "Sz=0", -88.48667423515, 1e-10, 0},
+    {"heisenberg", "S=1", "chain:64", NULL, NULL, "Sz=0", -88.48667423515, 1e-10, 1},
     {"heisenberg", "S=1", "chain:80", NULL, NULL, "Sz=0", -110.9104063039, 1e-9, 0},
     {"heisenberg", "S=1", "chain:100", NULL, NULL, "Sz=0", -138.9400861665, 1e-9, 0},
     {"heisenberg", "S=1", "chain:128", NULL, NULL, "Sz=0", -178.18163922349, 2e-12, 0},
