@@ -216,8 +216,9 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     /* a bond near an end may have no room for all guards */
     if (e->layout.n < e->nstate && e->nstate > r->o->nstate)
         KL_TRY(kl_engine_hold(e, e->layout.n > r->o->nstate ? (int)e->layout.n : r->o->nstate, err));
-    /* a probe's are what it is for */
-    so.nguard = r->probing ? 0 : e->nstate - r->o->nstate;
+    /* A probe's are what it is for. Molecules have few states of each sector at first: what guards bring into
+       their blocks decides where the first sweep ends (by seed 1.5e-4 apart, 1e-6 with exact ones). */
+    so.nguard = r->probing || r->o->many_sectors ? 0 : e->nstate - r->o->nstate;
     /* the energy told of a schedule is one of two sites, whichever way its sweeps end */
     if (g->sites == 1 && !whole && !r->probing && direction < 0 && r->res->nrow + 1 >= r->o->nsweep &&
         e->centre == r->look)

@@ -86,8 +86,8 @@ end
 local sites = " --charge Sz=0 -p Delta=1.5 --order 6,3,8,0,12,14,7,9,11,15,13,4,1,5,10,2"
 local full = kit.energy "ed heisenberg --sites 16 --charge Sz=0 -p Delta=1.5"
 e, doc = kit.energy("dmrg heisenberg --sites 16 -o none --schedule 8*6" .. sites .. T)
-ok(e - full > 0.5 and e - full < doc.error_estimate and doc.error_estimate < 1.2 * (e - full),
-   "a chain in a random order: the bar holds, and is that of the order of the chain", e - full,
+ok(e - full > 0.5 and e - full < doc.error_estimate and doc.error_estimate < 2.2 * (e - full),
+   "a chain in a random order: the bar holds, and is twice what the order of the chain ends lower by", e - full,
    doc.error_estimate)
 e, doc = kit.energy("dmrg o2-triplet-sto3g.fcidump --ms2 2 --irrep 4 -o none" .. T)
 local up, dn = 0, 0
@@ -146,7 +146,7 @@ ok(apart < 1e-9, "orbitals have the mutual information of sites", apart)
 
 -- with little memory of the host operators wait in files, and those of lr give way to those of l-1-1-r
 if not watched then
-    local line = "dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,100,100 --strategy lr -o none" .. T
+    local line = "dmrg h2o-631g-fc.fcidump --schedule 60:1e-4,150,150 --strategy lr -o none" .. T
     local _, much = kit.energy(line)
     local _, little = kit.energy(line .. " --host-memory 1MB --scratch .")
     ok(near(much.energy, little.energy, 1e-9), "--host-memory changes no energy", much.energy, little.energy)

@@ -114,8 +114,10 @@ local function side_by_side(lines)
     end
     shell("{ " .. table.concat(all, "; } & { ") .. "; } & wait")
     for i in ipairs(lines) do
-        local good = kit.slurp(kit.at(i .. ".status")) == "0\n"
-        found[i] = { good and json(kit.slurp(kit.at(i .. ".json"))), kit.slurp(kit.at(i .. ".err")) }
+        local status = kit.slurp(kit.at(i .. ".status"))
+        local good, err = status == "0\n", kit.slurp(kit.at(i .. ".err"))
+        if err == "" then err = "silent, status " .. tostring(status) end
+        found[i] = { good and json(kit.slurp(kit.at(i .. ".json"))), err }
     end
     return found
 end
