@@ -276,18 +276,15 @@ static kl_status run_from(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o,
     return st == KL_OK ? kl_dmrg_run_scaled(t, ex, &opts, &quiet, end, res, err) : st;
 }
 
-/* Whether the state that trials ended in is a rival by a run of its own; it stays in `lower` where it lies
-   below. */
-static kl_status run_there(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
-                           const kl_valley_here *here, kl_valley *lower, double *rival, kl_err *err)
+/* Whether the end of a run of its own is a rival; the state that trials ended in stays in `lower' where that
+   run lies below. */
+static kl_status judge(const kl_terms *t, kl_exec *ex, const kl_valley_here *here, const kl_dmrg_result *res,
+                       const kl_state *end, kl_valley *lower, double *rival, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_dmrg_result res = {.nstate = 0};
-    kl_state *end = NULL;
+    const double above = res->energy[0] - here->energy, known = here->bar + res->error_estimate;
+    const int found = res->stop != KL_STOP_INTERRUPTED;
     double overlap;
-    KL_TRY(run_from(t, ex, o, mon, lower->state, &end, &res, err));
-    const double above = res.energy[0] - here->energy, known = here->bar + res.error_estimate;
-    const int found = res.stop != KL_STOP_INTERRUPTED;
     if (found && fabs(above) <= known) {
         /* it may have come to the same state in the end */
         KL_TRY(overlap_of(ex, here->state, end, &overlap, err));
@@ -297,35 +294,44 @@ static kl_status run_there(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o
     }
     if (!(found && above < -known)) kl_state_destroy(&lower->state);
 out:
-    kl_dmrg_result_clear(&res);
-    kl_state_destroy(&end);
     return st;
 }
 
 /* The same of a run that has not converged: `lower` becomes the end of the other run where that is below, by
    whatever. */
-static kl_status run_ended(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
+static kl_status judge_ended(const kl_terms *t, kl_exec *ex, const kl_valley_here *here,
+                             const kl_dmrg_result *res, kl_state **end, kl_valley *lower, double *rival,
+                             kl_err *err)
+{
+    kl_status st = KL_OK;
+    const double above = res->energy[0] - here->energy, below = here->energy - lower->energy;
+    const int found = res->stop != KL_STOP_INTERRUPTED;
+    double overlap;
+    kl_state_destroy(&lower->state);
+    if (found && above < -LOWER * kl_terms_units(t).gap) {
+        *lower = (kl_valley){*end, res->energy[0]};
+        *end = NULL;
+        return KL_OK;
+    }
+    /* the trial, of few states and products, is itself not at the bottom */
+    if (below > here->bar) *rival = fmax(*rival, TWICE * below);
+    if (!found || above > here->bar) return KL_OK;
+    KL_TRY(overlap_of(ex, here->state, *end, &overlap, err));
+    if (overlap * overlap < SAME) *rival = fmax(*rival, above);
+out:
+    return st;
+}
+
+/* The state that trials ended in, by a run of its own. */
+static kl_status run_there(const kl_terms *t, kl_exec *ex, const kl_dmrg_opts *o, const kl_dmrg_monitor *mon,
                            const kl_valley_here *here, kl_valley *lower, double *rival, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_result res = {.nstate = 0};
     kl_state *end = NULL;
-    double overlap;
     KL_TRY(run_from(t, ex, o, mon, lower->state, &end, &res, err));
-    const double above = res.energy[0] - here->energy, below = here->energy - lower->energy;
-    const int found = res.stop != KL_STOP_INTERRUPTED;
-    if (found && above < -LOWER * kl_terms_units(t).gap) {
-        kl_state_destroy(&lower->state);
-        *lower = (kl_valley){end, res.energy[0]};
-        end = NULL;
-        goto out;
-    }
-    kl_state_destroy(&lower->state);
-    /* the trial, of few states and products, is itself not at the bottom */
-    if (below > here->bar) *rival = fmax(*rival, TWICE * below);
-    if (!found || above > here->bar) goto out;
-    KL_TRY(overlap_of(ex, here->state, end, &overlap, err));
-    if (overlap * overlap < SAME) *rival = fmax(*rival, above);
+    st = here->ended ? judge_ended(t, ex, here, &res, &end, lower, rival, err)
+                     : judge(t, ex, here, &res, end, lower, rival, err);
 out:
     kl_dmrg_result_clear(&res);
     kl_state_destroy(&end);
@@ -337,7 +343,7 @@ static kl_status compare_ended(search *s, const kl_engine_opts *e, const kl_dmrg
 {
     kl_status st = KL_OK;
     KL_TRY(look_further(s, e, 1, err));
-    if (s->best->state) KL_TRY(run_ended(s->t, s->ex, o, mon, s->here, s->best, rival, err));
+    if (s->best->state) KL_TRY(run_there(s->t, s->ex, o, mon, s->here, s->best, rival, err));
 out:
     if (st != KL_OK) kl_state_destroy(&s->best->state);
     return st;
