@@ -468,14 +468,11 @@ kl_status kl_measure_terms(kl_measure *m, const kl_terms *t, double *value, kl_e
 {
     kl_status st = KL_OK;
     work w = {.m = m, .t = t, .value = value, .err = err};
-    const int n = m->can->nsite;
-    int d = 0;
+    const int n = m->can->nsite, d = kl_terms_most_states(t);
     if (t->nsite != n)
         return kl_fail(err, KL_EINPUT, "strings on %d sites cannot be measured on a state of %d", t->nsite,
                        n);
     if (kl_model_spin(m->can->model) >= 0) return kl_measurespin_terms(m, t, value, err);
-    for (int p = 0; p < n; p++)
-        if (t->type[p]->dim > d) d = t->type[p]->dim;
     memset(value, 0, (size_t)t->nterm * sizeof *value);
     KL_TRY(kl_alloc(&w.one, d, KL_MEM_WORK, err));
     for (int s = 0; s < d; s++) w.one[s] = (kl_elem){s, s, 1};

@@ -29,9 +29,7 @@ static int count_up(int *of, int dim)
 kl_status kl_labels_find(const kl_terms *t, kl_labels *out, kl_err *err)
 {
     kl_status st = KL_OK;
-    *out = (kl_labels){.nsite = t->nsite};
-    for (int p = 0; p < t->nsite; p++)
-        if (t->type[p]->dim > out->most) out->most = t->type[p]->dim;
+    *out = (kl_labels){.nsite = t->nsite, .most = kl_terms_most_states(t)};
     KL_TRY(kl_alloc(&out->n, t->nsite, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->of, (int64_t)t->nsite * out->most, KL_MEM_WORK, err));
     const int apart = kl_model_spin(t->model) < 0;

@@ -175,8 +175,7 @@ static kl_status solve(const equations *q, int most, kl_signstrings *out, kl_err
     kl_status st = KL_OK;
     const int n = q->t->nsite;
     int found = 0;
-    for (int p = 0; p < n; p++)
-        if (q->t->type[p]->dim > out->d) out->d = q->t->type[p]->dim;
+    out->d = kl_terms_most_states(q->t);
     KL_TRY(kl_alloc(&out->sign, (int64_t)most * n * out->d, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&out->flip, (int64_t)most * n, KL_MEM_WORK, err));
     memset(out->sign, 0, (size_t)most * (size_t)n * (size_t)out->d);

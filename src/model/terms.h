@@ -87,6 +87,9 @@ typedef struct kl_units {
 } kl_units;
 kl_units kl_terms_units(const kl_terms *t);
 
+/* States of the largest site. */
+int kl_terms_most_states(const kl_terms *t);
+
 /* The terms counted in their own unit (kl_unit_of their largest coupling, returned): *own is a view of t with
    coefficients and a constant of its own, to be cleared by kl_terms_clear_own. EINPUT: a constant that the
    unit makes infinite. */
