@@ -41,14 +41,6 @@ static int is_diagonal(const kl_site_op *o)
     return 1;
 }
 
-int kl_terms_most_states(const kl_terms *t)
-{
-    int most = 0;
-    for (int p = 0; p < t->nsite; p++)
-        if (t->type[p]->dim > most) most = t->type[p]->dim;
-    return most;
-}
-
 kl_units kl_terms_units(const kl_terms *t)
 {
     double joint = 0, moving = 0, all = 0;

@@ -88,7 +88,13 @@ typedef struct kl_units {
 kl_units kl_terms_units(const kl_terms *t);
 
 /* States of the largest site. */
-int kl_terms_most_states(const kl_terms *t);
+static inline int kl_terms_most_states(const kl_terms *t)
+{
+    int most = 0;
+    for (int p = 0; p < t->nsite; p++)
+        if (t->type[p]->dim > most) most = t->type[p]->dim;
+    return most;
+}
 
 /* The terms counted in their own unit (kl_unit_of their largest coupling, returned): *own is a view of t with
    coefficients and a constant of its own, to be cleared by kl_terms_clear_own. EINPUT: a constant that the
