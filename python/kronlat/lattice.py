@@ -15,7 +15,8 @@ from ._c import call, ffi, text
 class Lattice:
     """Sites and bonds of one's own.
 
-    bonds: [bond][2] sites from 0 on, or {class: [bond][2]}; a pair may be in several classes.
+    bonds: [bond][2] sites from 0 on, or {class: [bond][2]}; a pair may be in several classes. The attribute
+        has them by the lower site, then by the higher: the order of arrays by bond.
     sites: their number; None: the largest number in bonds + 1.
     xy: [site][2] coordinates, in units of the lattice constant; None: none.
     classes: [site] name of a class, "" for none; or {class: sites}.
@@ -42,8 +43,10 @@ class Lattice:
                 key = (j, i) if (j, i) in found else (i, j)
                 found.setdefault(key, []).append(label)
         self.name = name
-        self.bonds = np.array(list(found), dtype=np.intc).reshape(-1, 2)  #: [bond][2]
-        self.bond_classes = [" ".join(labels) for labels in found.values()]  #: [bond]
+        order = sorted(found, key=sorted)
+        self.bonds = np.array(order, dtype=np.intc).reshape(-1, 2)  #: [bond][2]
+        self.bond_classes = [" ".join(found[pair]) for pair in order]  #: [bond]
+        self.sorted = order == list(found)  #: whether they were given in this order
         highest = int(self.bonds.max()) + 1 if len(found) else 0
         self.xy = None if xy is None else np.ascontiguousarray(xy, dtype=float)  #: [site][2], or None
         self.sites = sites or (len(self.xy) if self.xy is not None else highest)

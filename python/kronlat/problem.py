@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import os
+import warnings
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, Mapping
@@ -87,6 +88,7 @@ class Problem:
         self._c = _handle(model)
         self.model = model
         self.lattice = lattice
+        self._own: Lattice | None = None  # where it is no named one
         if lattice is not None:
             self._set_lattice(lattice)
         for name, value in (params or {}).items():
@@ -131,7 +133,8 @@ class Problem:
         elif isinstance(lattice, Integral):
             self.set("sites", int(lattice))
         else:
-            (lattice if isinstance(lattice, Lattice) else Lattice(lattice))._give_to(self._c)
+            self._own = lattice if isinstance(lattice, Lattice) else Lattice(lattice)
+            self._own._give_to(self._c)
 
     def _set_parameter(self, name: str, value: Any) -> None:
         if isinstance(value, (str, Fraction)):
@@ -140,6 +143,12 @@ class Problem:
         if np.iscomplexobj(value):
             raise BadInput(f"parameter {name}: kronlat computes with real numbers only")
         array = np.atleast_1d(np.ascontiguousarray(value, dtype=float)).ravel()
+        if self._own is not None and not self._own.sorted and array.size == len(self._own.bonds) > 1:
+            warnings.warn(
+                f"bonds were not given in the order of sites: values of {name} by bond go by Lattice.bonds, by "
+                "the lower site, then by the higher",
+                stacklevel=4,
+            )
         call("problem_set_parameter", self._c, text(name), array.size, ffi.from_buffer("double[]", array))
 
     def _set_charge(self, name: str, value: Any) -> None:

@@ -52,6 +52,44 @@ static void note_of(const kl_task *t, const kl_term_def *d, const kl_lattice *tw
                  lat->spec, d->where, more);
 }
 
+/* 1: the values of parameter k were listed one by one, or in a file. */
+static int is_listed(const kl_options *o, const char *name)
+{
+    int listed = 0;
+    for (int i = 0; i < o->parameter.n; i++) {
+        const char *const text = o->parameter.text[i];
+        const size_t n = kl_split_name(text);
+        if (strlen(name) != n || memcmp(text, name, n) != 0) continue;
+        const char *const value = text + n + (text[n] != 0);
+        listed = value[0] == '@' || (strchr("0123456789+-.", value[0]) != NULL && strpbrk(value, ", ;\n"));
+    }
+    return listed;
+}
+
+/* The bonds that listed values of parameter k belong to, where they are no walk along the sites: a list in
+   the order in which a file names its bonds, or with the bond that closes a ring as the last one, would be
+   another Hamiltonian. "": there is nothing to say. */
+static void note_order(const kl_task *t, int k, char *note, size_t size)
+{
+    enum { SHOWN = 4 };
+    const kl_params *const p = t->params;
+    const kl_param_def *const def = &t->model->param[k];
+    int walk = 1;
+    note[0] = 0;
+    if (def->kind != KL_PARAM_BOND || !is_listed(t->o, def->name)) return;
+    char pair[64], list[400] = "";
+    for (int e = 0; e < p->nentry[k]; e++) {
+        const kl_bond *const b = &t->lat->bond[p->entry[k][e]];
+        const int skipped = e >= SHOWN && e < p->nentry[k] - 1;
+        walk &= b->i == e && b->j == e + 1;
+        snprintf(pair, sizeof pair, skipped ? "%s..." : "%s%d-%d", e > 0 ? ", " : "", b->i, b->j);
+        if (!skipped || e == SHOWN) strcat(list, pair);
+    }
+    if (!walk)
+        snprintf(note, size, "the values of %.80s go to the bonds by the lower site, then by the higher: %s",
+                 def->name, list);
+}
+
 kl_status kl_tasknotes(const kl_task *t, kl_err *err)
 {
     static char told[1000]; /* of the call before */
@@ -68,6 +106,12 @@ kl_status kl_tasknotes(const kl_task *t, kl_err *err)
         if (d->check || (d->place != KL_PLACE_BOND && d->place != KL_PLACE_RUN) || is_again(t->model, k))
             continue;
         note_of(t, d, twice, note, sizeof note);
+        const size_t used = strlen(all);
+        if (note[0] != 0 && used + strlen(note) + 2 < sizeof all) sprintf(all + used, "%s\n", note);
+    }
+    for (int k = 0; k < t->model->nparam; k++) {
+        char note[600];
+        note_order(t, k, note, sizeof note);
         const size_t used = strlen(all);
         if (note[0] != 0 && used + strlen(note) + 2 < sizeof all) sprintf(all + used, "%s\n", note);
     }

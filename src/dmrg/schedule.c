@@ -17,8 +17,7 @@ enum {
     GUARD_SWEEPS = 4,
     REPEAT_MOST = 3, /* sweeps more at one m, where m is not what is missing */
     PROBE_M = 48,
-    /* sweeps for what is measured: the first makes the bases that the second finds the state in */
-    CLOSING_LEAST = 2,
+    CLOSING_LEAST = 2, /* sweeps for what is measured: the first makes the bases of the second */
     CLOSING_MOST = 4,
     NOISE_ONE = 400 /* states from which sweeps of a schedule's noise have one site */
 };
@@ -49,6 +48,7 @@ enum {
 #define EXACT_LACKS 20.0
 #define CLOSING_DISCARD 0.1 /* of that weight: what sweeps for the state leave out; and of its root: */
 #define CLOSING_RESIDUAL 0.1 /* their residual over the gap */
+#define CLOSING_CHANGE 16.0 /* in roundings of the energy: what they may still change */
 /* In a large sector, for the accuracy that asks for it, the weight may be so much more (values are good to
    1e-9 then), and the states that the sweeps are expected to keep no more than so many. */
 #define LARGE_ACCURACY 1.001e-10
@@ -373,12 +373,12 @@ static double estimate_of(const kl_schedule *s, const kl_dmrg_result *res, doubl
     return 2 * left + *still;
 }
 
-/* 1: the state is as good as its energy. */
+/* 1: the state is as good as its energy. Bonds of few states may be exact while sweeps still move it. */
 static int is_close(const kl_schedule *s, const kl_dmrg_result *res, const kl_outlook *o)
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     return closing_sweeps(s, res) >= CLOSING_LEAST && b->discarded <= o->lacks_wanted &&
-           b->residual <= 2 * o->residual_wanted;
+           b->residual <= 2 * o->residual_wanted && o->change <= 16 * rounding_of(s);
 }
 
 /* 1: the next sweep is for the state. */

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -155,10 +156,33 @@ kl_status kl_runfile_no_model(const char *path, kl_err *err)
     return KL_OK;
 }
 
+/* What a checkpoint of DMRG cannot go on with: fewer states kept than it has would cut what it holds, and be
+   written over it; other wavefunctions have left no trace in truncations that are behind. */
+static kl_status check_resumed(const kl_options *o, const kl_result *done, int64_t m, int64_t states,
+                               kl_err *err)
+{
+    const kl_dmrg_result *const d = &done->dmrg;
+    if (done->finished || d->nrow == 0) return KL_OK;
+    if (o->states > 0 && o->states != states)
+        return kl_fail(err, KL_EINPUT,
+                       "--resume: the run in %.300s is one of --states %lld, not %lld; to begin another from "
+                       "its state give --start %.300s",
+                       o->resume, (long long)states, (long long)o->states, o->resume);
+    const int64_t reached = d->row[d->nrow - 1].m;
+    if (o->m > 0 && o->m < reached && (m == 0 || o->m < m))
+        return kl_fail(
+            err, KL_EINPUT,
+            "--resume: --m %lld would cut the %lld states in %.300s and replace it; give --m %lld or "
+            "more, or --start %.300s",
+            (long long)o->m, (long long)reached, o->resume, (long long)reached, o->resume);
+    return KL_OK;
+}
+
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)
 {
     kl_status st = KL_OK;
     char *copy = kl_strdup(done->options);
+    int64_t m = 0, states = 1; /* of the file */
     if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
     char *rest = copy;
     for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
@@ -168,9 +192,12 @@ kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)
         if (strcmp(line, "model") == 0 && o->model != NULL) continue;
         if (strcmp(line, "fcidump") == 0 && o->molecule && o->file != NULL) continue;
         if (strncmp(line, "sweep-", 6) == 0) continue; /* kl_runfile_swept tells these */
+        if (strcmp(line, "m") == 0) m = strtoll(equals + 1, NULL, 10);
+        if (strcmp(line, "states") == 0) states = strtoll(equals + 1, NULL, 10);
         if (kl_options_foreign(o, line)) continue; /* version 0.1.0 took more, and did nothing with it */
         KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
     }
+    if (o->resume != NULL) KL_TRY(check_resumed(o, done, m, states, err));
 out:
     kl_free(&copy);
     return st;

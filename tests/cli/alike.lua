@@ -46,6 +46,7 @@ do
         { "tj --sites 8 --charge N_up=3 --charge N_dn=2", { "n_up", "corr(n_up,n_dn)" } },
         { "tj --sites 6 -p J=0.4 --charge N_up=2 --charge N_dn=2", { "n_up", "corr(cdag_dn,c_dn)",
             "corr(Sz,Sz)" } },
+        { "tj --sites 8 --charge N_up=1 --charge N_dn=0 --order 7,2,1,0,3,5,6,4", { "corr(cdag_up,c_up)" } },
         { "heisenberg --sites 12 -p S=1 --charge Sz=0", { "Sz", "corr(Sz,Sz)", "corr(Sp,Sm)" } },
         { "heisenberg --sites 20 --charge Sz=3 --states 2", { "Sz", "corr(Sz,Sz)" } },
     } do

@@ -139,4 +139,25 @@ for _, case in ipairs {
     ok(status == 0 and told == (case[2] and 1 or 0), case[1], err)
 end
 
+-- Values that are listed by bond go by the lower site, then by the higher: where a list in the order of a
+-- file, or around a ring, would mean other bonds, the order is told.
+kit.spill(kit.at "bonds.lua", [[
+-- H = sum_<ij> t_ij (c+_i c_j + h.c.)
+site(fermion())
+conserve "N"
+parameters { t = per_bond(1) }
+bond("nn", t * (cdag(i)*c(j) + hc))
+]])
+kit.spill(kit.at "square.lua", "return { sites = 4, bonds = { {2,3}, {3,0}, {0,1}, {1,2} } }")
+for _, case in ipairs {
+    { "ring:4 -p t=1,0,0,5", "5", true }, { "./square.lua -p t=1,0,0,5", "5", true },
+    { "ring:12 -p t=1,0,0,5,0,0,0,0,0,0,0,0", "5", "0%-1, 0%-11, 1%-2, 2%-3, %.%.%., 10%-11\n" },
+    { "chain:4 -p t=1,0,5", "5" }, { "ring:4 -p t=3", "6" }, { "ring:4 -p t=uniform(1,1)", "2" } } do
+    local line = "ed ./bonds.lua --charge N=1 --lattice " .. case[1]:gsub("uniform.*", "'%0'")
+    local _, text, err = run(line)
+    local told = err:find "values of t go to the bonds by the lower site, then by the higher: 0%-1, "
+    ok(text:find("\nenergy 0 +%-" .. case[2] .. "%f[^0-9.]") and not told == not case[3] and
+        (type(case[3]) ~= "string" or err:find(case[3])), line, err, text)
+end
+
 kit.finish()

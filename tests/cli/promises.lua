@@ -11,6 +11,7 @@ local here = arg[0]:match "^(.*/)" or "./"
 local kit = dofile(here .. "kit.lua")
 local json, ok, run = kit.json, kit.ok, kit.run
 local runs, seed = tonumber(arg[2]), tonumber(arg[3] or "0")
+io.stdout:setvbuf "line" -- a night's log can be read while it grows
 
 local random = math.random
 local function between(a, b) return a + (b - a) * random() end
@@ -129,14 +130,17 @@ end
 local function exact(model, states)
     local function levels(line, most)
         local how = "ed ./%s --states %d --accuracy 1e-12 --threads 1 --json -o none"
-        local doc = json(select(2, run(how:format(line, most))))
+        local _, out, err = run(how:format(line, most))
+        local all_there_are = err:match "has only (%d+)"
+        if all_there_are then _, out = run(how:format(line, all_there_are)) end
+        local doc = json(out)
         return doc and doc.energies
     end
     local halves = model:match " S=(%d+)/2$"
     if not halves then return levels(model, states) end
     local function sector(twice) return (model:gsub(" S=%d+/2$", (" Sz=%d/2"):format(twice))) end
-    local all = levels(sector(halves), states + 6)
-    for _, higher in ipairs(levels(sector(halves + 2), states + 6) or {}) do
+    local all = levels(sector(halves), states + 30) -- low ones may be of higher S
+    for _, higher in ipairs(levels(sector(halves + 2), states + 30) or {}) do
         for i, e in ipairs(all or {}) do
             if math.abs(e - higher) < 1e-9 * math.max(1, math.abs(e)) then
                 table.remove(all, i)
@@ -159,7 +163,7 @@ for k = 1, runs do
     local command = ("dmrg ./%s %s --threads 1 --json -o none"):format(model, table.concat(how, " "))
     local _, told = run(command)
     local dmrg, energies = json(told), exact(model, states)
-    if dmrg and energies then -- a sector may have no state
+    if dmrg and energies and energies[1] then -- a sector may have no state
         local error_, size = 0, 1
         for s = 1, math.min(states, #dmrg.energies, #energies) do
             error_ = math.max(error_, math.abs(dmrg.energies[s] - energies[s]))

@@ -57,7 +57,8 @@ if ok(near(reference, -28.175424859743183, 3e-9), "Heisenberg chain of 64", refe
         refused("dmrg heisenberg --sites 62 --charge Sz=0 --resume i.h5", "64 sites")
         refused("dmrg -p J=2 --resume i.h5", "J=1, not 2")
         refused("dmrg --charge Sz=1 --resume i.h5", "Sz=0, not Sz=1")
-        refused("dmrg --states 2 --resume i.h5", "holds 1 states")
+        refused("dmrg --states 2 --resume i.h5", "is one of --states 1, not 2")
+        refused("dmrg --m 8 --resume i.h5", "--m 8 would cut the ")
         local e, what = energy "dmrg --resume i.h5"
         ok(near(e, reference, tolerance), "resumed to the same energy", e, reference, what)
     end

@@ -3,6 +3,7 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -183,6 +184,25 @@ def test_classes_of_bonds_and_sites():
         kl.Lattice([[0, 1, 2]])
     with pytest.raises(kl.BadInput, match="site"):
         kl.ed("heisenberg", lattice=[[0, 0]], charges=dict(Sz=0))
+
+
+def test_values_by_bond():
+    m = kl.Model("H = sum_<ij> J_ij S_i.S_j")
+    m.site(spin(Fraction(1, 2)))
+    m.conserve("Sz")
+    J = m.parameters(J=per_bond(1))
+    m.bond("nn", J * S_dot_S(i, j))
+
+    def energy(bonds, values):
+        return kl.ed(m, lattice=bonds, params=dict(J=values), charges=dict(Sz=0), **ONE).energy
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known = energy([(0, 1), (1, 2), (2, 3)], [1, 2, 3])
+        assert known == pytest.approx(energy(4, [1, 2, 3]), abs=1e-12)
+    assert kl.Lattice([(2, 3), (1, 0), (1, 2)]).bonds.tolist() == [[1, 0], [1, 2], [2, 3]]
+    with pytest.warns(UserWarning, match="lower site"):
+        assert energy([(2, 3), (0, 1), (1, 2)], [1, 2, 3]) == pytest.approx(known, abs=1e-12)
 
 
 def test_loops():
