@@ -6,6 +6,7 @@
 #include "dmrg/dominant.h"
 #include "base/mem.h"
 #include "base/parsort.h"
+#include "comm/share.h"
 #include "exec/roots.h"
 #include "record/record.h"
 #include <math.h>
@@ -21,10 +22,15 @@ enum {
 #define MANY 0.6        /* of all: a full eigenproblem costs little more then */
 #define SHIFT 1e-13     /* of a Gram matrix's diagonal: columns that nearly depend on others stay there */
 
-typedef struct element {
+typedef struct kl_dominant_element {
     double w;
     int part, nth;
 } element;
+
+static int own(const kl_dominant *d, int i) { return d->part[i].owner == kl_ranks_mine(d->ranks); }
+/* Rows, and columns tried, of a part that this rank has. */
+static int rows(const kl_dominant *d, int i) { return own(d, i) ? d->part[i].n : 0; }
+static int tried(const kl_dominant *d, int i) { return own(d, i) ? d->part[i].tried : 0; }
 
 int kl_dominant_sure(int tried, int kept) { return kept + SURE + (int)(SURE_MORE * kept) <= tried; }
 
@@ -42,25 +48,55 @@ static kl_rec copied(int m, int n, int64_t a, int lda, int64_t c)
                     .alpha = 1};
 }
 
-/* 1. All diagonal elements, the largest first. */
-static kl_status take_diagonals(kl_dominant *d, int64_t nx, kl_dptr rho, int64_t n, element *e, kl_err *err)
+/* Numbers of rho: up to the end of the last matrix. */
+static int64_t numbers(const kl_dominant *d)
+{
+    int64_t nx = 0;
+    for (int i = 0; i < d->npart; i++) {
+        const kl_dominant_part *const p = &d->part[i];
+        if (own(d, i) && p->at + (int64_t)p->n * p->n > nx) nx = p->at + (int64_t)p->n * p->n;
+    }
+    return nx;
+}
+
+/* 1. host[nelement]: those of this rank's parts, each at its place. */
+static kl_status own_diagonals(const kl_dominant *d, kl_dptr rho, double *host, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *host = NULL;
     int64_t at = 0;
     kl_dptr diagonal = {0};
     kl_batch b;
     kl_batch_init(&b);
-    KL_TRY(kl_realloc(&host, n, KL_MEM_WORK, err));
-    KL_TRY(d->ex->vt.alloc(d->ex, n, &diagonal, err));
+    KL_TRY(d->ex->vt.alloc(d->ex, d->nelement, &diagonal, err));
     for (int i = 0; i < d->npart; at += d->part[i++].n)
-        if (d->part[i].n > 0)
+        if (rows(d, i) > 0)
             KL_TRY(kl_batch_push_alone(&b, d->part[i].n,
                                        copied(1, d->part[i].n, d->part[i].at, d->part[i].n + 1, at), err));
-    b.nx = nx;
-    b.ny = n;
+    b.nx = numbers(d);
+    b.ny = d->nelement;
+    b.zero = 1;
     KL_TRY(kl_batch_run(&b, d->ex, rho, diagonal, err));
-    KL_TRY(d->ex->vt.download(d->ex, host, diagonal, n, err));
+    KL_TRY(d->ex->vt.download(d->ex, host, diagonal, d->nelement, err));
+out:
+    kl_batch_clear(&b);
+    d->ex->vt.release(d->ex, &diagonal);
+    return st;
+}
+
+/* 1. All diagonal elements, the largest first. */
+static kl_status take_diagonals(kl_dominant *d, kl_dptr rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    double *host = NULL;
+    element *const e = d->element;
+    kl_share_piece *piece = NULL;
+    int64_t at = 0;
+    KL_TRY(kl_realloc(&host, d->nelement, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&piece, d->npart, KL_MEM_WORK, err));
+    KL_TRY(own_diagonals(d, rho, host, err));
+    for (int i = 0; i < d->npart; at += d->part[i++].n)
+        piece[i] = (kl_share_piece){d->part[i].owner, at, d->part[i].n};
+    KL_TRY(kl_share_exchange(d->ranks, d->npart, piece, host, err));
     at = 0;
     for (int i = 0; i < d->npart; at += d->part[i++].n) {
         d->part[i].trace = 0;
@@ -69,21 +105,21 @@ static kl_status take_diagonals(kl_dominant *d, int64_t nx, kl_dptr rho, int64_t
             e[at + k] = (element){host[at + k] > 0 ? host[at + k] : 0, i, k};
         }
     }
-    KL_TRY(kl_sort_falling(e, n, sizeof *e, offsetof(element, w), err)); /* equal ones in their order */
+    /* equal ones in their order */
+    KL_TRY(kl_sort_falling(e, d->nelement, sizeof *e, offsetof(element, w), err));
 out:
-    kl_batch_clear(&b);
-    d->ex->vt.release(d->ex, &diagonal);
+    kl_free(&piece);
     kl_free(&host);
     return st;
 }
 
 /* 1. */
-static kl_status set_tried(kl_dominant *d, int64_t n, const element *e, kl_err *err)
+static kl_status set_tried(kl_dominant *d, kl_err *err)
 {
     kl_status st = KL_OK;
     int *expected = NULL;
     KL_TRY(kl_alloc(&expected, d->npart, KL_MEM_WORK, err));
-    for (int64_t i = 0; i < n && i < d->m; i++) expected[e[i].part]++;
+    for (int64_t i = 0; i < d->nelement && i < d->m; i++) expected[d->element[i].part]++;
     d->nq = d->nb = 0;
     for (int i = 0; i < d->npart; i++) {
         kl_dominant_part *const p = &d->part[i];
@@ -93,8 +129,8 @@ static kl_status set_tried(kl_dominant *d, int64_t n, const element *e, kl_err *
             p->tried = 0;
         p->q = d->nq;
         p->b = d->nb;
-        d->nq += (int64_t)p->n * p->tried;
-        d->nb += (int64_t)p->tried * p->tried;
+        d->nq += (int64_t)p->n * tried(d, i);
+        d->nb += (int64_t)tried(d, i) * tried(d, i);
     }
 out:
     kl_free(&expected);
@@ -102,23 +138,23 @@ out:
 }
 
 /* 1. The columns that begin, the most important first, into q. */
-static kl_status begin(kl_dominant *d, int64_t nx, kl_dptr rho, int64_t n, const element *e, kl_err *err)
+static kl_status begin(kl_dominant *d, kl_dptr rho, kl_err *err)
 {
     kl_status st = KL_OK;
     int *have = NULL;
     kl_batch b;
     kl_batch_init(&b);
     KL_TRY(kl_alloc(&have, d->npart, KL_MEM_WORK, err));
-    for (int64_t i = 0; i < n; i++) {
-        const kl_dominant_part *const p = &d->part[e[i].part];
-        int *const k = &have[e[i].part];
-        if (*k == p->tried) continue;
+    for (int64_t i = 0; i < d->nelement; i++) {
+        const element *const e = &d->element[i];
+        const kl_dominant_part *const p = &d->part[e->part];
+        int *const k = &have[e->part];
+        if (*k == tried(d, e->part)) continue;
         KL_TRY(kl_batch_push_alone(
-            &b, p->n, copied(p->n, 1, p->at + (int64_t)e[i].nth * p->n, p->n, p->q + (int64_t)*k * p->n),
-            err));
+            &b, p->n, copied(p->n, 1, p->at + (int64_t)e->nth * p->n, p->n, p->q + (int64_t)*k * p->n), err));
         ++*k;
     }
-    b.nx = nx;
+    b.nx = numbers(d);
     b.ny = d->nq;
     KL_TRY(kl_batch_run(&b, d->ex, rho, d->q, err));
 out:
@@ -141,7 +177,7 @@ static kl_status gram(const kl_dominant *d, kl_dptr with, double shift, kl_dptr 
     kl_batch_init(&b);
     for (int i = 0; i < d->npart; i++) {
         const kl_dominant_part *const p = &d->part[i];
-        const int n = p->tried;
+        const int n = tried(d, i);
         if (n == 0) continue;
         KL_TRY(kl_batch_push_alone(&b, (int64_t)n * n,
                                    (kl_rec){.kind = KL_REC_GEMM,
@@ -169,18 +205,17 @@ static kl_status gram(const kl_dominant *d, kl_dptr with, double shift, kl_dptr 
     /* of the diagonal itself, so that columns may be of any size */
     kl_dptr diagonal = {0};
     int64_t at = 0;
-    for (int i = 0; i < d->npart; at += d->part[i++].tried)
-        if (d->part[i].tried > 0)
-            KL_TRY(kl_batch_push_alone(&b, d->part[i].tried,
-                                       copied(1, d->part[i].tried, d->part[i].b, d->part[i].tried + 1, at),
-                                       err));
+    for (int i = 0; i < d->npart; at += tried(d, i++)) {
+        const int n = tried(d, i);
+        if (n > 0) KL_TRY(kl_batch_push_alone(&b, n, copied(1, n, d->part[i].b, n + 1, at), err));
+    }
     KL_TRY(d->ex->vt.alloc(d->ex, at, &diagonal, err));
     b.nx = d->nb;
     b.ny = at;
     st = kl_batch_run(&b, d->ex, h, diagonal, err);
     at = 0;
-    for (int i = 0; i < d->npart && st == KL_OK; at += d->part[i++].tried) {
-        const int n = d->part[i].tried;
+    for (int i = 0; i < d->npart && st == KL_OK; at += tried(d, i++)) {
+        const int n = tried(d, i);
         kl_rec r = copied(1, n, at, 1, d->part[i].b);
         r.beta = 1, r.ldc = n + 1, r.alpha = shift;
         if (n > 0) st = kl_batch_push_alone(&b, (int64_t)n * n, r, err);
@@ -208,15 +243,15 @@ static kl_status orthonormalize(kl_dominant *d, room *r, double shift, kl_err *e
     KL_TRY(kl_alloc(&good, d->npart, KL_MEM_WORK, err));
     KL_TRY(gram(d, d->q, shift, r->h, err));
     for (int i = 0; i < d->npart; i++) {
-        n[i] = d->part[i].tried;
+        n[i] = tried(d, i);
         off[i] = d->part[i].b;
     }
     const kl_roots roots = {d->npart, n, off, d->nb, r->h, r->t, good};
     KL_TRY(kl_roots_find(d->ex, &roots, err));
     for (int i = 0; i < d->npart; i++) {
         kl_dominant_part *const p = &d->part[i];
-        if (!good[i]) p->tried = 0;
-        if (p->tried == 0) continue;
+        if (own(d, i) && !good[i]) p->tried = 0;
+        if (tried(d, i) == 0) continue;
         KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * n[i],
                                    (kl_rec){.kind = KL_REC_GEMM,
                                             .at_a = KL_AT_X,
@@ -249,14 +284,14 @@ out:
 }
 
 /* rho Q into next. */
-static kl_status multiply(const kl_dominant *d, int64_t nx, kl_dptr rho, kl_dptr next, kl_err *err)
+static kl_status multiply(const kl_dominant *d, kl_dptr rho, kl_dptr next, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;
     kl_batch_init(&b);
     for (int i = 0; i < d->npart; i++) {
         const kl_dominant_part *const p = &d->part[i];
-        if (p->tried == 0) continue;
+        if (tried(d, i) == 0) continue;
         KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * p->tried,
                                    (kl_rec){.kind = KL_REC_GEMM,
                                             .at_a = KL_AT_X,
@@ -274,7 +309,7 @@ static kl_status multiply(const kl_dominant *d, int64_t nx, kl_dptr rho, kl_dptr
                                             .alpha = 1},
                                    err));
     }
-    b.nx = nx;
+    b.nx = numbers(d);
     b.ny = d->nq;
     b.base[KL_AT_LEFT] = d->q;
     KL_TRY(kl_batch_run(&b, d->ex, rho, next, err));
@@ -283,44 +318,63 @@ out:
     return st;
 }
 
+kl_status kl_dominant_look(kl_dominant *d, kl_dptr rho, kl_err *err)
+{
+    kl_status st = KL_OK;
+    d->nq = d->nelement = 0;
+    for (int i = 0; i < d->npart; i++) d->nelement += d->part[i].n;
+    if (d->nelement == 0) goto out;
+    KL_TRY(kl_realloc(&d->element, d->nelement, KL_MEM_WORK, err));
+    KL_TRY(take_diagonals(d, rho, err));
+    KL_TRY(set_tried(d, err));
+out:
+    return st;
+}
+
 kl_status kl_dominant_find(kl_dominant *d, kl_dptr rho, kl_err *err)
 {
     kl_status st = KL_OK;
-    int64_t n = 0, nx = 0;
-    element *e = NULL;
     room r = {.next.addr = 0};
-    for (int i = 0; i < d->npart; i++) {
-        const kl_dominant_part *const p = &d->part[i];
-        n += p->n;
-        if (p->at + (int64_t)p->n * p->n > nx) nx = p->at + (int64_t)p->n * p->n;
-    }
-    d->nq = 0;
-    if (n == 0) goto out;
-    KL_TRY(kl_realloc(&e, n, KL_MEM_WORK, err));
-    KL_TRY(take_diagonals(d, nx, rho, n, e, err));
-    KL_TRY(set_tried(d, n, e, err));
     if (d->nq == 0) goto out;
     KL_TRY(d->ex->vt.alloc(d->ex, d->nq, &d->q, err));
     KL_TRY(d->ex->vt.alloc(d->ex, d->nq, &r.next, err));
     KL_TRY(d->ex->vt.alloc(d->ex, d->nb, &d->b, err));
     KL_TRY(d->ex->vt.alloc(d->ex, d->nb, &r.h, err));
     KL_TRY(d->ex->vt.alloc(d->ex, d->nb, &r.t, err));
-    KL_TRY(begin(d, nx, rho, n, e, err));
+    KL_TRY(begin(d, rho, err));
     KL_TRY(orthonormalize(d, &r, SHIFT, err));
-    KL_TRY(multiply(d, nx, rho, r.next, err));
+    KL_TRY(multiply(d, rho, r.next, err));
     const kl_dptr q = d->q;
     d->q = r.next;
     r.next = q;
     KL_TRY(orthonormalize(d, &r, SHIFT, err));
     KL_TRY(orthonormalize(d, &r, 0, err));
     KL_TRY(orthonormalize(d, &r, 0, err)); /* to rounding */
-    KL_TRY(multiply(d, nx, rho, r.next, err));
+    KL_TRY(multiply(d, rho, r.next, err));
     KL_TRY(gram(d, r.next, 0, d->b, err));
 out:
-    kl_free(&e);
     d->ex->vt.release(d->ex, &r.next);
     d->ex->vt.release(d->ex, &r.h);
     d->ex->vt.release(d->ex, &r.t);
+    return st;
+}
+
+kl_status kl_dominant_agree(kl_dominant *d, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_share_piece *piece = NULL;
+    double *columns = NULL;
+    KL_TRY(kl_alloc(&piece, d->npart, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&columns, d->npart, KL_MEM_WORK, err));
+    for (int i = 0; i < d->npart; i++) {
+        piece[i] = (kl_share_piece){d->part[i].owner, i, 1};
+        columns[i] = d->part[i].tried;
+    }
+    KL_TRY(kl_share_exchange(d->ranks, d->npart, piece, columns, err));
+    for (int i = 0; i < d->npart; i++) d->part[i].tried = (int)columns[i];
+out:
+    kl_free(&piece);
+    kl_free(&columns);
     return st;
 }
 
@@ -332,7 +386,7 @@ kl_status kl_dominant_states(const kl_dominant *d, const int *count, const int64
     kl_batch_init(&b);
     for (int i = 0; i < d->npart; i++) {
         const kl_dominant_part *const p = &d->part[i];
-        if (p->tried == 0 || count[i] == 0) continue;
+        if (tried(d, i) == 0 || count[i] == 0) continue;
         KL_TRY(kl_batch_push_alone(&b, (int64_t)p->n * count[i],
                                    (kl_rec){.kind = KL_REC_GEMM,
                                             .at_a = KL_AT_LEFT,
@@ -364,4 +418,5 @@ void kl_dominant_clear(kl_dominant *d)
     if (!d->ex) return;
     d->ex->vt.release(d->ex, &d->q);
     d->ex->vt.release(d->ex, &d->b);
+    kl_free(&d->element);
 }

@@ -303,34 +303,37 @@ out:
     return st;
 }
 
-/* With noise: Q^T rho Q in place of the density matrices of which only the leading part is looked for. */
-static kl_status exchange(kl_spectra *t, kl_err *err)
+/* Room for this rank's matrices, Q^T rho Q in place of the density matrices of which only the leading part is
+   looked for. */
+static kl_status make_top_room(kl_spectra *t, kl_dptr *all, kl_err *err)
 {
-    kl_status st = KL_OK;
-    kl_dptr all = {0};
-    int64_t length = 0, at = 0;
+    int64_t length = 0;
     for (int c = 0; c < t->mine->nsec; c++) {
         const kl_dominant_part *const p = kl_spectra_top(t, c);
-        if (p) t->rows[c] = p->tried;
-        length += (int64_t)t->rows[c] * t->rows[c];
+        const int64_t rows = p ? p->tried : t->rows[c];
+        if (kl_spectra_own(t, c)) length += rows * rows;
     }
-    KL_TRY(t->ex->vt.alloc(t->ex, length, &all, err));
+    return t->ex->vt.alloc(t->ex, length, all, err);
+}
+
+/* These matrices. */
+static void take_their_place(kl_spectra *t, kl_dptr all)
+{
+    int64_t at = 0;
     for (int c = 0; c < t->mine->nsec; c++) {
         const kl_dominant_part *const p = kl_spectra_top(t, c);
-        const int64_t numbers = (int64_t)t->rows[c] * t->rows[c];
+        const int64_t rows = p ? p->tried : t->rows[c], numbers = rows * rows;
+        if (!kl_spectra_own(t, c)) continue;
         t->ex->vt.copy(t->ex, numbers, p ? kl_dptr_at(t->top.b, p->b) : kl_dptr_at(t->rho, t->off[c]),
                        kl_dptr_at(all, at));
         at += numbers;
     }
     t->ex->vt.release(t->ex, &t->rho);
     t->rho = all;
-    KL_TRY(order_sectors(t, err));
-out:
-    return st;
 }
 
 /* With noise, of large sectors only the leading part is diagonalized, where the executor makes factors fast.
-   Without memory for that all is as it was. */
+   Without memory for that, on any rank, all is as it was. */
 static kl_status take_top(kl_spectra *t, const kl_leading_opts *o, kl_err *err)
 {
     enum {
@@ -339,28 +342,37 @@ static kl_status take_top(kl_spectra *t, const kl_leading_opts *o, kl_err *err)
     };
     kl_status st = KL_OK;
     const int n = t->mine->nsec, test = o->asked == KL_TRUNCATION_PRODUCTS;
-    if (kl_ranks_size(t->ranks) > 1 || o->asked == KL_TRUNCATION_EXACT || !(t->ex->vt.roots || test))
-        return KL_OK;
+    kl_dptr all = {0};
+    if (o->asked == KL_TRUNCATION_EXACT) return KL_OK;
+    if (kl_ranks_any(t->ranks, !(t->ex->vt.roots || test))) return KL_OK;
     KL_TRY(kl_alloc(&t->top.part, n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&t->top_of, n, KL_MEM_WORK, err));
+    t->top_looked = 1;
+    t->top.ranks = t->ranks;
     t->top.ex = t->ex;
     t->top.npart = n;
     t->top.m = o->m;
     t->top.worth = test ? WORTH_TEST : WORTH;
-    for (int c = 0; c < n; c++) {
-        t->top_of[c] = c;
-        t->top.part[c] = (kl_dominant_part){.n = t->rows[c], .at = t->off[c], .whole = o->least[c] > 0};
-    }
+    for (int c = 0; c < n; c++)
+        t->top.part[c] = (kl_dominant_part){
+            .n = t->rows[c], .owner = t->lead.owner[c], .at = t->off[c], .whole = o->least[c] > 0};
+    KL_TRY(kl_dominant_look(&t->top, t->rho, err));
     st = kl_dominant_find(&t->top, t->rho, err);
-    if (st == KL_OK) st = exchange(t, err);
-    if (st == KL_ENOMEM) {
-        for (int c = 0; c < n; c++) {
-            t->top.part[c].tried = 0;
-            t->rows[c] = t->mine->dim[c];
-        }
-        st = KL_OK;
+    if (st == KL_OK) st = make_top_room(t, &all, err);
+    if (st != KL_OK && st != KL_ENOMEM) goto out;
+    const int none = kl_ranks_any(t->ranks, st == KL_ENOMEM);
+    st = KL_OK;
+    for (int c = 0; c < n && none; c++) t->top.part[c].tried = 0;
+    if (none) goto out;
+    take_their_place(t, all);
+    all.addr = 0;
+    KL_TRY(kl_dominant_agree(&t->top, err));
+    for (int c = 0; c < n; c++) {
+        const kl_dominant_part *const p = kl_spectra_top(t, c);
+        if (p) t->rows[c] = p->tried;
     }
+    KL_TRY(order_sectors(t, err));
 out:
+    t->ex->vt.release(t->ex, &all);
     return st;
 }
 
@@ -493,7 +505,6 @@ void kl_spectra_destroy(kl_spectra **s)
     kl_leading_clear(&t->lead);
     kl_dominant_clear(&t->top);
     kl_free(&t->top.part);
-    kl_free(&t->top_of);
     kl_free(&t->triangle);
     kl_free(&t->rows);
     kl_free(&t->place);
@@ -566,7 +577,7 @@ static kl_status lost_weight(kl_spectra *t, double seen, double *lost, kl_err *e
     const int64_t n = t->of->wave.layout->n * t->of->nstate;
     double all = 0;
     *lost = 0;
-    if (t->top_of) { /* of density matrices with noise: what their traces have beyond it */
+    if (t->top_looked) { /* of density matrices with noise: what their traces have beyond it */
         for (int c = 0; c < t->mine->nsec; c++) all += t->top.part[c].trace;
         *lost = all > seen ? all - seen : 0;
         goto out;

@@ -163,7 +163,8 @@ static kl_status expand(kl_spectra *t, const kl_weight *w, int64_t nw, const kl_
     KL_TRY(kl_leading_least_states(&t->lead, count, from, nreduced, reduced, err));
     const kl_range_view view = {count, from, to, weight};
     KL_TRY(kl_range_columns(&t->lead.range, &view, reduced, nreduced, iso->ndata, data, err));
-    if (t->top_of) KL_TRY(kl_dominant_states(&t->top, top, z, nreduced, reduced, y, iso->ndata, data, err));
+    if (t->top_looked)
+        KL_TRY(kl_dominant_states(&t->top, top, z, nreduced, reduced, y, iso->ndata, data, err));
 out:
     kl_free(&top);
     kl_free(&z);
@@ -197,7 +198,7 @@ kl_status kl_spectra_states(kl_spectra *t, const kl_weight *w, int64_t nw, const
     kl_status st = KL_OK;
     kl_dptr reduced = {0};
     int64_t nreduced = 0;
-    if (t->lead.nproducts == 0 && !t->top_of) {
+    if (t->lead.nproducts == 0 && !t->top_looked) {
         KL_TRY(gather(t, w, nw, iso->basis.total, iso->ndata, data, err));
         return share_states(t, iso, data, err);
     }

@@ -31,8 +31,8 @@ struct kl_spectra {
     int singular;
     kl_leading lead; /* sectors by products */
     int nleast; /* sectors of all ranks of which only what goes was diagonalized */
-    kl_dominant top; /* of density matrices with noise: a part a sector of this rank, in order of sectors */
-    int *top_of; /* [sectors] which, or -1; NULL: none was looked for */
+    kl_dominant top; /* of density matrices with noise: a part a sector */
+    int top_looked; /* 1: it was looked for */
     double *triangle; /* of those, with singular values: see kl_range_triangle */
     /* |psi|^2 of what they leave out, summed over the states; of this rank's; negative: not known yet */
     double lost, lost_here;
@@ -60,8 +60,7 @@ struct kl_spectra {
 /* Of sector c's density matrix only a part was diagonalized: that, or NULL. */
 static inline const kl_dominant_part *kl_spectra_top(const kl_spectra *t, int c)
 {
-    const int nth = t->top_of ? t->top_of[c] : -1;
-    return nth >= 0 && t->top.part[nth].tried > 0 ? &t->top.part[nth] : NULL;
+    return t->top_looked && t->top.part[c].tried > 0 ? &t->top.part[c] : NULL;
 }
 
 static inline int kl_spectra_own(const kl_spectra *t, int c)
