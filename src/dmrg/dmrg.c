@@ -17,6 +17,7 @@
 #include "base/prof.h"
 #include "record/reclist.h"
 #include "dmrg/schedule.h"
+#include "dmrg/settle.h"
 #include "dmrg/signstrings.h"
 #include "dmrg/onesite.h"
 #include "dmrg/ownunit.h"
@@ -99,14 +100,16 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
 
 /* One site at the centre instead of two. What H psi has beyond the basis ahead is the two-site variance of
    the state, bond by bond: in the backward half-sweep, when the forward one has made the state one of this
-   m. */
+   m, or in the forward one, where it has been of this m before. */
 static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
 {
     kl_expand_info info;
+    const int settling = kl_settle_wanted(r->o, g, r->res);
+    if (settling && direction < 0) return kl_onesite_absorb_known(r->e, direction, err);
     const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
     const kl_status st =
         kl_onesite_absorb(r->e, direction, g->m, r->o->seed + place + (direction > 0), &info, err);
-    if (st == KL_OK && direction < 0) row->variance += info.residual;
+    if (st == KL_OK && (direction < 0) != settling) row->variance += info.residual;
     return st;
 }
 
@@ -279,6 +282,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .precise = g->precise,
                              .way = r->o->truncation,
                              .settled = before && before->noise == 0,
+                             .settle = direction < 0 && kl_settle_wanted(r->o, g, r->res),
                              .spectrum = told,
                              .unread = told ? unread : NULL,
                              .fill = fill,

@@ -139,10 +139,10 @@ static void clear(const kl_engine *e, kl_onesite **pone)
 
 void kl_onesite_destroy(kl_engine *e) { clear(e, &e->one); }
 
-/* The same of wavefunctions that are there in the basis of the isometry that the absorbed site had, whose
-   states are the first of its basis now. */
-static kl_status widen(const kl_engine *e, kl_side side, const kl_basis *bare, const kl_layout *lay,
-                       kl_dptr to, kl_err *err)
+/* The same of wavefunctions that are there in the basis `before` of the isometry that the absorbed site had,
+   whose states are the first of its basis now. */
+static kl_status widen(const kl_engine *e, kl_side side, const kl_basis *before, const kl_basis *bare,
+                       const kl_layout *lay, kl_dptr to, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_layout *const in = &e->ahead.layout;
@@ -156,7 +156,7 @@ static kl_status widen(const kl_engine *e, kl_side side, const kl_basis *bare, c
         if (known < 0 || now < 0) continue;
         const int64_t x = v * in->n + in->off[left ? known : sec],
                       y = v * lay->n + lay->off[left ? now : sec];
-        const int states = e->warm->basis.dim[known];
+        const int states = before->dim[known];
         KL_TRY(kl_batch_open_group(&q, y, (int64_t)other->dim[sec] * bare->dim[now], err));
         KL_TRY(kl_batch_reserve(&q, 1, err));
         *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD,
@@ -190,8 +190,13 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
     kl_bigop *op = NULL;
     kl_layout lay = {0};
     kl_dptr to = {0};
-    KL_TRY(kl_block_grow_on(e->ex, left ? e->row_op : e->col_op, one->iso, one->data, e->warm_block,
-                            WORTH_KNOWN, &one->block, err));
+    const kl_isometry *const before = e->warm ? e->warm : one->iso; /* taken as it was: nothing was added */
+    if (!e->warm && e->warm_block) {
+        one->block = e->warm_block;
+        e->warm_block = NULL;
+    } else
+        KL_TRY(kl_block_grow_on(e->ex, left ? e->row_op : e->col_op, one->iso, one->data, e->warm_block,
+                                WORTH_KNOWN, &one->block, err));
     KL_TRY(kl_onesite_bare(one->block, &bare, &op, err));
     KL_TRY(kl_layout_create(e->terms->model, left ? &bare->basis : &e->row->basis,
                             left ? &e->col->basis : &bare->basis, e->target, &lay, err));
@@ -202,7 +207,7 @@ static kl_status install(kl_engine *e, kl_onesite **pone, const double *psi, int
         goto out;
     }
     if (psi) KL_TRY(e->ex->vt.upload(e->ex, to, psi, lay.n * e->nstate, err));
-    else if (e->ahead.psi.addr) KL_TRY(widen(e, one->side, &bare->basis, &lay, to, err));
+    else if (e->ahead.psi.addr) KL_TRY(widen(e, one->side, &before->basis, &bare->basis, &lay, to, err));
     else {
         const kl_reform t = {.one = one, .two = &e->layout, .narrow = &lay, .back = 0};
         KL_TRY(reform(e, &t, e->psi, to, err));
@@ -257,6 +262,13 @@ static kl_status operators_to_absorb(kl_engine *e, int64_t bytes, kl_err *err)
     return st;
 }
 
+/* 1: there is a site ahead whose basis is known. */
+static int may_absorb(const kl_engine *e, int direction)
+{
+    return !e->one && e->warm && e->warm_side == (direction > 0 ? KL_RIGHT : KL_LEFT) &&
+           e->centre != (direction > 0 ? e->nsite - 2 : 0);
+}
+
 kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
                             kl_err *err)
 {
@@ -264,8 +276,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
     const kl_side side = direction > 0 ? KL_RIGHT : KL_LEFT;
     kl_onesite *one = NULL;
     *info = (kl_expand_info){0};
-    if (e->one || !e->warm || e->warm_side != side || e->centre == (direction > 0 ? e->nsite - 2 : 0))
-        return KL_OK;
+    if (!may_absorb(e, direction)) return KL_OK;
     const double t0 = kl_prof_seconds();
     const int more = kl_onesite_more(m, e->warm->basis.total);
     const int64_t isometries = 2 * e->warm->ndata + e->layout.n * e->nstate,
@@ -361,9 +372,23 @@ kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_er
     one->data = e->warm_data;
     e->warm = NULL;
     e->warm_data.addr = 0;
-    KL_TRY(install(e, &one, psi, npsi, err));
+    st = install(e, &one, psi, npsi, err);
+    if (st != KL_OK) { /* the centre is as it was */
+        e->warm = one->iso;
+        e->warm_data = one->data;
+        one->iso = NULL;
+        one->data.addr = 0;
+    }
 out:
     clear(e, &one);
+    return st;
+}
+
+kl_status kl_onesite_absorb_known(kl_engine *e, int direction, kl_err *err)
+{
+    const double t0 = kl_prof_seconds();
+    const kl_status st = may_absorb(e, direction) ? kl_onesite_resume(e, NULL, 0, err) : KL_OK;
+    e->seconds[KL_PART_GROW] += kl_prof_seconds() - t0;
     return st;
 }
 

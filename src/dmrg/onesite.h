@@ -28,6 +28,8 @@ int kl_onesite_more(int m, int64_t known);
    alone. */
 kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
                             kl_err *err) KL_MUST_CHECK;
+/* The same with that basis as it is. */
+kl_status kl_onesite_absorb_known(kl_engine *e, int direction, kl_err *err) KL_MUST_CHECK;
 /* *centre: where two sites at a time are most below one: of those whose two sites most terms lead over, the
    one nearest to the middle. */
 kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err) KL_MUST_CHECK;
@@ -37,7 +39,7 @@ kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err) KL_MUS
 kl_status kl_onesite_look(kl_engine *e, const kl_solve_opts *o, double constant, double *energy,
                           int64_t *napply, kl_err *err) KL_MUST_CHECK;
 /* Goes on with one site where a run was left, from a centre of two sites: psi[nstate][npsi], host, in the
-   basis of the isometry that was opened last. */
+   basis of the isometry that was opened last; or NULL: the engine's own. */
 kl_status kl_onesite_resume(kl_engine *e, const double *psi, int64_t npsi, kl_err *err) KL_MUST_CHECK;
 /* The wavefunctions of two sites, whichever the centre has. With one site wave->psi is new and the
    caller's. */

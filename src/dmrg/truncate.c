@@ -6,6 +6,7 @@
 #include "dmrg/noisecolumns.h"
 #include "dmrg/sectorfill.h"
 #include "dmrg/select.h"
+#include "dmrg/settle.h"
 #include "dmrg/spectra.h"
 #include <math.h>
 #include <stdlib.h>
@@ -157,6 +158,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     *info = (kl_trunc_info){0};
     data->addr = 0;
     if (o->unread) kl_unread_clear(o->unread);
+    if (o->settle && o->narrow && o->nstate == 1) return kl_settle(ex, &d, o, out, data, info, err);
     if (o->noise > 0 && o->narrow) {
         KL_TRY(kl_noise_columns_create(ex, &d, o->target, o->noise, &sampled, err));
         d.wave = sampled.wave;

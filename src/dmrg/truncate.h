@@ -28,6 +28,7 @@ typedef struct kl_trunc_opts {
     int narrow; /* 1: the other side has no site of its own: see kl_sector_case; */
     kl_qn target; /* of the wavefunctions, if narrow: noise is sampled then, see noisecolumns.h */
     int settled; /* 1: the sweep before was one without noise */
+    int settle; /* 1: nothing goes, if narrow: see settle.h */
     int spectrum; /* 1: the weights of all states are wanted: info's entropy; */
     /* NULL; or, where one rank has all, takes those that take long to read; what it has is dropped */
     kl_unread *unread;
