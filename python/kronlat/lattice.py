@@ -33,7 +33,10 @@ class Lattice:
         groups = bonds if isinstance(bonds, Mapping) else {"nn": bonds}
         found: dict[tuple[int, int], list[str]] = {}
         for label, pairs in groups.items():
-            array = np.asarray(pairs, dtype=np.intc)
+            given = np.asarray(pairs)
+            array = given.astype(np.intc)
+            if not np.array_equal(array, given):
+                raise ValueError(f"bonds of class {label} are between sites by number, whole ones from 0 on")
             if array.size and (array.ndim != 2 or array.shape[1] != 2):
                 raise ValueError(
                     f"bonds of class {label} have shape {array.shape}; wanted: (bonds, 2). "
@@ -52,6 +55,8 @@ class Lattice:
         self.sites = sites or (len(self.xy) if self.xy is not None else highest)
         if self.xy is not None and self.xy.shape != (self.sites, 2):
             raise ValueError(f"xy has shape {self.xy.shape}; wanted: ({self.sites}, 2)")
+        if highest > self.sites:
+            raise ValueError(f"a bond leads to site {highest - 1}; there are {self.sites}, from 0 on")
         self.site_classes = [""] * self.sites  #: [site]
         if isinstance(classes, Mapping):
             for label, members in classes.items():

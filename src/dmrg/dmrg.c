@@ -44,10 +44,10 @@ enum {
    0.05 an 8x4 Hubbard cylinder, U = 8, m = 200, ends 2e-4 to 1.6e-3 higher, with 0.03 as often lower. */
 #define WORTH 0.03
 #define WORTH_ERROR 0.2 /* of the energy's error, divided by the sites: what a bond has to do with */
-#define WHOLE 65536.0        /* states of such a sector at most, */
-#define WHOLE_BLOCK 256.0    /* and of a block for it */
-#define WHOLE_GAP 1e-7       /* of the unit: residual of its guard, whose energy is good to the square */
-#define WHOLE_ACCURACY 1e-9  /* relative, of its energy, at least */
+#define WHOLE 65536.0 /* states of such a sector at most, */
+#define WHOLE_BLOCK 256.0 /* and of a block for it */
+#define WHOLE_GAP 1e-7 /* of the unit: residual of its guard, whose energy is good to the square */
+#define WHOLE_ACCURACY 1e-9 /* relative, of its energy, at least */
 #define LOWER 1e-6 /* of the unit: by which a product has to lie lower for sweeps to begin with it */
 /* of the unit: by which it may lie higher than a guard. A state as close to a product as that is one but for
    a few sites, a wide domain wall, and guards met by chance are not its mirror image. */

@@ -5,7 +5,8 @@
       number of the other states, so that the sum of w_j f(e_j), averaged over r, estimates the trace of f(H)
       over these: exactly in its moments up to twice the number of steps, with an error of sqrt(dim) over the
       samples. 3. A sector of few states by all its energies. 4. Sums over sectors at a temperature; every sum
-      is taken once with all samples and once without each of them.
+      is taken once with all samples and once without each of them, which makes the error bars, with what
+      random vectors are known to vary by.
    SPDX-License-Identifier: Apache-2.0 */
 #include "ed/edthermal.h"
 #include "base/dense.h"
@@ -24,6 +25,7 @@ enum {
     LOOK_EVERY = 10,
 };
 #define APART 1e-6 /* of the energy: two levels */
+#define LEFT_OVER 1e-8 /* of a state's weight, which is 1 on average */
 #define LOW 6 /* such states of a sector, */
 #define MANY_UNTIL 1048576.0 /* of up to this many states; of a larger one the lowest alone */
 
@@ -445,6 +447,51 @@ static void to_row(int nchi, const double *s, double lowest, double temperature,
     }
 }
 
+/* What few samples make of an error bar: their spread is uncertain itself, and twice the bar holds as often
+   as of many samples (95.45 %) by Student's t of `free` degrees of freedom, here as a series in 1 / free. */
+static double widened(int free)
+{
+    const double x = 1.0 / free;
+    return free == 1 ? 6.98 : 1 + x * (1.25 + x * (1.531 + x * (1.43 + x * 1.1)));
+}
+
+/* Adds to var, of energy, heat, entropy and susceptibilities, what the samples' vectors are known to vary
+   by: dim <r|A|r> of vectors on the sphere has the variance 2 dim / (dim + 2) (Tr A^2 - (Tr A)^2 / dim), A
+   being what an observable changes by for a trace of f(H). Where few states count, some samples agree by
+   chance, and their spread says nothing. Units as in kl_thermal_evaluate. */
+static void add_known(const kl_thermal *t, const kl_thermal_charge *charge, int nchi, const double *all,
+                      double unit, double heat, double *var)
+{
+    const int r = t->opts.nsample;
+    const double z = all[0], mean = all[1] / z, cv = all[2] / z - mean * mean;
+    double trace[3 + KL_MAX_CHI] = {0}, square[3 + KL_MAX_CHI] = {0}, dim = 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const point *const p = &t->p[i];
+        if (p->sample != EXACT) {
+            const double e = (p->energy - t->facts.lowest) / unit, w = p->weight / r, f = exp(-e / heat) / z;
+            double a[3 + KL_MAX_CHI] = {e - mean, ((e - mean) * (e - mean) - cv) / heat / heat,
+                                        1 + (e - mean) / heat};
+            for (int c = 0; c < nchi; c++) {
+                const double q = all[3 + 2 * c] / z, off = value_of(t->model, &charge[c], p->q) - q;
+                a[3 + c] = (off * off - (all[4 + 2 * c] / z - q * q)) / heat;
+            }
+            dim += w;
+            /* heat may be so little that a is none, and a weight so little that it is what rounding left of
+               the states that stand by themselves */
+            for (int k = 0; k < 3 + nchi && f > 0 && p->weight > LEFT_OVER; k++) {
+                trace[k] += w * f * a[k];
+                square[k] += w * f * a[k] * f * a[k];
+            }
+        }
+        if (i + 1 < t->n && kl_qn_cmp(p->q, p[1].q) == 0) continue;
+        for (int k = 0; k < 3 + nchi && dim > 0; k++)
+            var[k] += 2 * dim / (dim + 2) / r * fmax(0, square[k] - trace[k] * trace[k] / dim);
+        memset(trace, 0, sizeof trace);
+        memset(square, 0, sizeof square);
+        dim = 0;
+    }
+}
+
 kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_thermal_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -495,11 +542,14 @@ kl_status kl_thermal_evaluate(const kl_thermal *t, double temperature, kl_therma
             for (int c = 0; c < nchi; c++)
                 var[3 + c] += (without.chi[c] - row->chi[c]) * (without.chi[c] - row->chi[c]);
         }
-        const double scale = (double)(r - 1) / r;
-        row->energy_error = sqrt(scale * var[0]);
-        row->heat_error = sqrt(scale * var[1]);
-        row->entropy_error = sqrt(scale * var[2]);
-        for (int c = 0; c < nchi; c++) row->chi_error[c] = sqrt(scale * var[3 + c]);
+        const double scale = (double)(r - 1) / r * widened(r - 1) * widened(r - 1);
+        double known[3 + KL_MAX_CHI] = {0};
+        add_known(t, charge, nchi, all, unit, heat, known);
+        for (int k = 0; k < 3 + nchi; k++) var[k] = fmax(scale * var[k], known[k]);
+        row->energy_error = sqrt(var[0]);
+        row->heat_error = sqrt(var[1]);
+        row->entropy_error = sqrt(var[2]);
+        for (int c = 0; c < nchi; c++) row->chi_error[c] = sqrt(var[3 + c]);
     }
     row->temperature = temperature;
     row->energy *= unit;

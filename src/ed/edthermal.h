@@ -44,7 +44,8 @@ typedef struct kl_thermal_charge {
 /* How many there are. */
 int kl_thermal_charges(const kl_model *m, kl_thermal_charge out[KL_MAX_CHI]);
 
-/* Error bars: jackknife over samples; 0 where every sector was small, NaN where one sample cannot tell. */
+/* Error bars: jackknife over samples, wider where these are few, and no less than what random vectors are
+   known to vary by; 0 where every sector was small, NaN where one sample cannot tell. */
 typedef struct kl_thermal_row {
     double temperature;
     double energy, heat, entropy; /* <H>, (<H^2> - <H>^2) / T^2, ln Z + <H> / T */

@@ -488,7 +488,7 @@ static void test_thermal(void **state)
     core_no_memory();
 }
 
-/* Energy of so many typical states of a ring where every state counts the same, and no sector is small. */
+/* A ring by so many typical states, where no sector is small; 0: by all its energies. */
 static kl_thermal_row typical(int nsample, uint64_t seed, double temperature)
 {
     kl_err err = {""};
@@ -498,7 +498,7 @@ static kl_thermal_row typical(int nsample, uint64_t seed, double temperature)
     kl_thermal *sum = NULL;
     kl_thermal_row r;
     int stopped;
-    const kl_thermal_opts opts = {.nsample = nsample, .full = 1, .seed = seed};
+    const kl_thermal_opts opts = {.nsample = nsample ? nsample : 1, .full = nsample ? 1 : 5000, .seed = seed};
     expect_ok(kl_thermal_create(j.model, &opts, &sum, &err), err);
     expect_ok(kl_thermal_add(sum, ed, &stopped, &err), err);
     expect_ok(kl_thermal_evaluate(sum, temperature, &r, &err), err);
@@ -563,6 +563,27 @@ static void test_thermal_seeds(void **state)
     for (int s = 0; s < 4; s++)
         for (int other = 0; other < 4; other++)
             if (other != s) expect_true(fabs(2 * two[s] - one[s] - one[other]) > 1e-5);
+    core_no_memory();
+}
+
+/* Few samples may agree by chance: the spread of three made a bar twenty times too small. */
+static void test_thermal_few(void **state)
+{
+    (void)state;
+    for (double t = 0.15; t < 1; t *= 2) {
+        const kl_thermal_row exact = typical(0, 1, t);
+        double outside = 0;
+        for (int s = 1; s <= 40; s++) {
+            const kl_thermal_row r = typical(2, (uint64_t)s, t);
+            kl_test_case("two typical states, T=%g, seed %d", t, s);
+            expect_near(r.energy, exact.energy, 5 * r.energy_error);
+            expect_near(r.heat, exact.heat, 5 * r.heat_error);
+            expect_near(r.entropy, exact.entropy, 5 * r.entropy_error);
+            outside += fabs(r.energy - exact.energy) > r.energy_error;
+        }
+        kl_test_case("two typical states, T=%g: %g of 40 outside one bar", t, outside);
+        expect_true(outside >= 1 && outside <= 16); /* a bar is no more than what it says */
+    }
     core_no_memory();
 }
 
@@ -736,6 +757,7 @@ int main(void)
         cmocka_unit_test(test_thermal),
         cmocka_unit_test(test_thermal_cold),
         cmocka_unit_test(test_thermal_seeds),
+        cmocka_unit_test(test_thermal_few),
         cmocka_unit_test(test_thermal_broken_off),
         cmocka_unit_test(test_spectral_broken_off),
     };

@@ -182,6 +182,10 @@ def test_classes_of_bonds_and_sites():
     assert edge == pytest.approx(field, abs=1e-12)
     with pytest.raises(ValueError, match="shape"):
         kl.Lattice([[0, 1, 2]])
+    with pytest.raises(ValueError, match="whole"):
+        kl.Lattice([[0, 1], [1, 2.5]])
+    with pytest.raises(ValueError, match="site 2; there are 2"):
+        kl.Lattice([[0, 1], [1, 2]], xy=[(0, 0), (1, 0)])
     with pytest.raises(kl.BadInput, match="site"):
         kl.ed("heisenberg", lattice=[[0, 0]], charges=dict(Sz=0))
 
