@@ -3,8 +3,8 @@
 -- or hardly anything joins, in orders of the sites that are none, with few states. DMRG's energies and
 -- correlations are compared with those of exact diagonalization, which shares no solver with it. A run that
 -- says it has not tried all sectors promises no bar. Bars are estimates. Of 2131 such runs on chains
--- (2026-11-28) 4 were outside three bars, all of couplings over seven decades, one because the reference could
--- not part its levels; of 1300 with other sites and lattices none.
+-- (2026-11-28) 4 were outside three bars, all of couplings over seven decades, one because the reference
+-- could not part its levels; of 1300 with other sites and lattices none.
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli/promises.lua KRONLAT RUNS [SEED]; the k-th run is that of seed SEED + k alone. Prints
 -- TAP, and each run outside its bar with its command; exits 1 where more than one of 200 is outside three.
@@ -154,7 +154,7 @@ local make = {
 }
 make[5] = make[1] -- whose parts keep charges of their own most often
 
--- Lattices that close, and graphs, of other kinds of site: their sites, bonds by number, and how they are called.
+-- Lattices that close, and graphs: how many sites and bonds they have, and what they are called.
 local function lattice(most)
     local n, kind = random(4, most), random(5)
     if kind == 1 then return n, n - 1, "chain:" .. n
@@ -174,7 +174,8 @@ local function lattice(most)
     end
     for b = 1, n - 1 do add(random(0, b - 1), b) end
     for _ = 1, random(0, n) do add(random(0, n - 1), random(0, n - 1)) end
-    kit.spill(kit.at "graph.lua", ("return { sites = %d, bonds = { %s } }"):format(n, table.concat(bond, ",")))
+    local list = table.concat(bond, ",")
+    kit.spill(kit.at "graph.lua", ("return { sites = %d, bonds = { %s } }"):format(n, list))
     return n, #bond, "./graph.lua"
 end
 local function on_lattice(name, most, by_bond, by_site, charges, measured)
@@ -318,7 +319,8 @@ for k = 1, runs do
             count.measured = count.measured + 1
             if times > 1 then
                 count.far = count.far + (times > 3 and 1 or 0)
-                print(("# seed %d: values %.1f times as far off as told: %s"):format(seed + k, times, command))
+                print(("# seed %d: values %.1f times as far off as told: %s"):format(seed + k, times,
+                    command))
             end
         end
     end
@@ -326,6 +328,6 @@ end
 ok(count.run >= 0.8 * runs, ("%d of %d models have the sector"):format(count.run, runs))
 local told = "%d, %d and %d of %d are outside 1, 3 and 10 bars; %d say that they have not tried all sectors"
 ok(outside[3] <= runs / 200, told:format(outside[1], outside[3], outside[10], count.run, count.untried))
-ok(count.far <= runs / 200, ("%d of %d have values farther off than three times what is told"):format(count.far,
-    count.measured))
+told = "%d of %d have values farther off than three times what is told"
+ok(count.far <= runs / 200, told:format(count.far, count.measured))
 kit.finish()
