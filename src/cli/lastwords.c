@@ -57,14 +57,17 @@ void kl_lastwords_prepare(int status)
     (void)atexit(on_exit_of_program);
 }
 
-void kl_lastwords_end(const char *line)
+void kl_lastwords_tell(const char *line)
 {
     char text[1400];
+    snprintf(text, sizeof text, "kronlat: %.1300s\n", line);
+    (void)!write(to, text, strlen(text));
+}
+
+void kl_lastwords_end(const char *line)
+{
     kl_atomic_abandon();
-    if (line[0] != '\0') {
-        snprintf(text, sizeof text, "kronlat: %.1300s\n", line);
-        (void)!write(to, text, strlen(text));
-    }
+    if (line[0] != '\0') kl_lastwords_tell(line);
     _exit(status_of_end);
 }
 

@@ -8,6 +8,8 @@
    it has none to describe an error; neither can be caught in the call. BLIS aborts where it has no memory. */
 void kl_lastwords_prepare(int status);
 
+/* Tells the line, in any thread, without the buffers of stdio. */
+void kl_lastwords_tell(const char *line);
 /* Ends the program there and then, in any thread, after `line' where there is one. */
 void kl_lastwords_end(const char *line);
 

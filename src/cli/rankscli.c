@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/isa.h"
 #include "base/mem.h"
@@ -19,7 +20,7 @@ static kl_comm *comm;
 kl_status kl_rankscli_begin(kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(kl_comm_open(kl_lastwords_end, &comm, err));
+    KL_TRY(kl_comm_open(kl_lastwords_tell, kl_lastwords_end, &comm, err));
     if (!kl_rankscli_tells() && freopen("/dev/null", "w", stdout) == NULL)
         KL_TRY(kl_fail(err, KL_EIO, "/dev/null cannot be opened"));
 out:
@@ -122,13 +123,23 @@ out:
     return st;
 }
 
+/* Ranks that could not meet: where the first one could not either it has told it, and its launcher ends this
+   one meanwhile. Else the reason is one of this machine, a library that is not installed there, say. */
+static void tell_of_machine(const char *line)
+{
+    char text[1200];
+    nanosleep(&(struct timespec){.tv_sec = 2}, NULL);
+    snprintf(text, sizeof text, "rank %d: %.1100s", kl_comm_launched().rank, line);
+    kl_report_error(text);
+}
+
 void kl_rankscli_end(const char *line)
 {
+    if (line && kl_rankscli_tells()) kl_report_error(line);
     if (comm == NULL) {
-        if (line && kl_rankscli_tells()) kl_report_error(line);
+        if (line && kl_comm_first_elsewhere()) tell_of_machine(line);
         return;
     }
-    if (line && kl_rankscli_tells()) kl_report_error(line);
     if (line) kl_comm_farewell(&comm, line);
     else kl_comm_close(&comm);
 }

@@ -31,6 +31,7 @@ static const kl_mpi_host services = {kl_alloc_bytes, kl_free_ptr};
 
 typedef struct ranks {
     const kl_mpi_module *mpi;
+    kl_comm_tell_fn *tell;
     kl_comm_end_fn *end;
     kl_comm_watch *watch;
     double *sums; /* [size][nsum] */
@@ -69,9 +70,21 @@ kl_launch kl_comm_launched(void)
     return l;
 }
 
+int kl_comm_first_elsewhere(void)
+{
+    static const char *const known[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
+                                        "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID", "SLURM_LOCALID"};
+    int local = -1;
+    if (kl_comm_launched().rank == 0) return 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known && local < 0; i++)
+        if (!number_of(known[i], &local)) local = -1;
+    return local == 0;
+}
+
 /* ---------------------------------------------------------------- the end */
 
 static const double HEARD_S = 3; /* how long others are listened to at the end */
+static const double LEAST_S = 0.2; /* in which those on other machines hear of it */
 /* Whoever waits asks again at once for some time, then sleeps in between. Nobody yields: a core that is given
    away comes back milliseconds later where another program wants it, and two ranks took ten times as long
    beside one such program. Who sleeps comes first when it wakes. A call that took MOVES_S has moved numbers:
@@ -93,11 +106,21 @@ static void say_to_others(const kl_comm *c, const char *text)
         if (r != c->rank) of(c)->mpi->say(r, words);
 }
 
+/* The line comes first: a launcher may kill this rank as soon as another one has ended. Others hear of it by
+   MPI where they wait, and by their watch where they work: one that only saw this process gone would tell
+   that as well. */
 static void end_all(const kl_comm *c, const char *line)
 {
+    ranks *const s = of(c);
+    if (kl_comm_watch_called()) s->end("");
+    kl_comm_watch_hush(s->watch); /* before they go, which is no news */
+    if (line[0] != '\0') s->tell(line);
     say_to_others(c, "");
-    nanosleep(&(struct timespec){.tv_nsec = 200000000}, NULL); /* they hear it before the launcher kills */
-    of(c)->end(line);
+    kl_comm_watch_call(s->watch);
+    const double until = kl_prof_seconds() + HEARD_S, least = kl_prof_seconds() + LEAST_S;
+    while (kl_prof_seconds() < until && (!kl_comm_watch_alone(s->watch) || kl_prof_seconds() < least))
+        nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+    s->end("");
 }
 
 /* Whether another rank has said that it ends. */
@@ -105,6 +128,7 @@ static void listen(const kl_comm *c)
 {
     char words[KL_MPI_WORDS], line[KL_MPI_WORDS + 40];
     int from;
+    if (kl_comm_watch_called()) of(c)->end("");
     if (!of(c)->mpi->hear(&from, words)) return;
     if (words[0] == '\0') of(c)->end("");
     snprintf(line, sizeof line, "rank %d: %s", from, words);
@@ -114,7 +138,7 @@ static void listen(const kl_comm *c)
 static void lost(const kl_comm *c, const char *why)
 {
     char line[KL_MPI_WHY + 80];
-    snprintf(line, sizeof line, "rank %d: the ranks cannot reach each other: %s", c->rank, why);
+    snprintf(line, sizeof line, "rank %d: the ranks cannot reach each other: %.580s", c->rank, why);
     end_all(c, line);
 }
 
@@ -228,7 +252,7 @@ static void spare_networks(const kl_launch *l)
     if (!getenv("OMPI_MCA_pml") && !getenv("OMPI_MCA_mtl")) setenv("OMPI_MCA_pml", "^cm,ucx", 0);
 }
 
-kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err)
+kl_status kl_comm_open(kl_comm_tell_fn *tell, kl_comm_end_fn *end, kl_comm **out, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_launch l = kl_comm_launched();
@@ -242,6 +266,7 @@ kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err)
     KL_TRY(kl_alloc(&c, 1, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&s, 1, KL_MEM_MISC, err));
     c->self = s;
+    s->tell = tell;
     s->end = end;
     s->started = kl_prof_seconds();
     if (load(&s->mpi, &reason) != KL_OK)
@@ -304,8 +329,8 @@ void kl_comm_close(kl_comm **comm)
     leave(comm, 1);
 }
 
-/* Rank 0 hears from all that they end too, then tells its line; who is not heard in time still runs, and is
-   ended by its next wait. */
+/* Rank 0, which has told its line, hears from all that they end too; who is not heard in time still runs, and
+   is ended. */
 void kl_comm_farewell(kl_comm **comm, const char *line)
 {
     kl_comm *const c = *comm;
@@ -313,7 +338,7 @@ void kl_comm_farewell(kl_comm **comm, const char *line)
     char words[KL_MPI_WORDS];
     int from, heard = 1;
     const double until = kl_prof_seconds() + HEARD_S;
-    kl_comm_watch_end(&s->watch);
+    kl_comm_watch_hush(s->watch);
     snprintf(words, sizeof words, "%s", line);
     if (c->rank > 0) s->mpi->say(0, words);
     while (kl_prof_seconds() < until && heard < (c->rank > 0 ? 2 : c->size)) {
@@ -322,11 +347,11 @@ void kl_comm_farewell(kl_comm **comm, const char *line)
     }
     if (c->rank > 0) {
         snprintf(words, sizeof words, "rank %d: %.900s", c->rank, line);
-        if (heard < 2) s->end(words); /* the first rank is busy: this one tells it */
+        if (heard < 2) end_all(c, words); /* the first rank is busy: this one tells it */
         leave(comm, 0);
         return;
     }
-    if (heard < c->size) end_all(c, line);
+    if (heard < c->size) end_all(c, "");
     say_to_others(c, "");
     leave(comm, 0);
 }

@@ -21,6 +21,7 @@ struct kl_comm {
     void *self;
 };
 
+typedef void kl_comm_tell_fn(const char *line);
 /* Ends the process at once and in any thread, after it has told `line`; "" where another rank tells it. */
 typedef void kl_comm_end_fn(const char *line);
 
@@ -30,10 +31,12 @@ typedef struct kl_launch {
     const char *variable; /* that says the size */
 } kl_launch;
 kl_launch kl_comm_launched(void);
+/* 1: the first of the processes on its machine, by the launcher's variables, and not that of all. */
+int kl_comm_first_elsewhere(void);
 
 /* *out: NULL where there is one process only. EABSENT: there are more, and this program has no MPI.
    EINPUT: what the launcher says and what MPI says is not the same. */
-kl_status kl_comm_open(kl_comm_end_fn *end, kl_comm **out, kl_err *err) KL_MUST_CHECK;
+kl_status kl_comm_open(kl_comm_tell_fn *tell, kl_comm_end_fn *end, kl_comm **out, kl_err *err) KL_MUST_CHECK;
 /* All ranks together, at the end of a run that went well. */
 void kl_comm_close(kl_comm **c);
 /* The end of a run that went wrong on this rank, maybe on all: line is told once, by the first rank where it

@@ -46,6 +46,18 @@ static int nap(kl_comm_watch *w, int ms)
     return over;
 }
 
+/* A rank that has told why the run ends calls the others by a signal that nothing else uses: one that
+   computes for seconds hears no message in that time. */
+static volatile sig_atomic_t called;
+
+static int number(void) { return SIGRTMIN + 9; }
+
+static void on_call(int signal)
+{
+    (void)signal;
+    called = 1;
+}
+
 static int is_gone(int64_t process) { return process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH; }
 
 static void *look(void *self)
@@ -53,6 +65,7 @@ static void *look(void *self)
     kl_comm_watch *const w = self;
     char line[200];
     while (!nap(w, LOOK_MS)) {
+        if (called) w->end("");
         int lost = 0, lowest = 0;
         while (lost < w->nprocess && !is_gone(w->process[lost])) lost++;
         if (lost == w->nprocess) continue;
@@ -63,7 +76,7 @@ static void *look(void *self)
             "was",
             lost, (long long)w->process[lost]);
         if (nap(w, lowest < w->rank ? TELL_MS : 0)) break;
-        w->end(lowest < w->rank ? "" : line);
+        w->end(lowest < w->rank || called ? "" : line);
     }
     return NULL;
 }
@@ -83,6 +96,8 @@ kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl
         if (is_gone(process[i])) w->process[i] = 0;
     w->rank = rank;
     w->nprocess = nprocess;
+    const struct sigaction action = {.sa_handler = on_call, .sa_flags = SA_RESTART};
+    sigaction(number(), &action, NULL);
     w->end = end;
     w->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     pthread_condattr_init(&clock);
@@ -97,15 +112,36 @@ out:
     return st;
 }
 
-void kl_comm_watch_end(kl_comm_watch **watch)
+void kl_comm_watch_hush(kl_comm_watch *w)
 {
-    kl_comm_watch *const w = *watch;
-    if (!w) return;
+    if (!w || w->over) return;
     pthread_mutex_lock(&w->lock);
     w->over = 1;
     pthread_cond_signal(&w->ends);
     pthread_mutex_unlock(&w->lock);
     pthread_join(w->thread, NULL);
+}
+
+void kl_comm_watch_call(const kl_comm_watch *w)
+{
+    for (int i = 0; w && i < w->nprocess; i++)
+        if (i != w->rank && w->process[i] > 0) (void)kill((pid_t)w->process[i], number());
+}
+
+int kl_comm_watch_called(void) { return called; }
+
+int kl_comm_watch_alone(const kl_comm_watch *w)
+{
+    for (int i = 0; w && i < w->nprocess; i++)
+        if (i != w->rank && w->process[i] > 0 && !is_gone(w->process[i])) return 0;
+    return 1;
+}
+
+void kl_comm_watch_end(kl_comm_watch **watch)
+{
+    kl_comm_watch *const w = *watch;
+    if (!w) return;
+    kl_comm_watch_hush(w);
     pthread_cond_destroy(&w->ends);
     kl_free(&w->process);
     kl_free(watch);

@@ -11,5 +11,12 @@ typedef struct kl_comm_watch kl_comm_watch;
 kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl_comm_end_fn *end,
                               kl_comm_watch **out, kl_err *err) KL_MUST_CHECK;
 void kl_comm_watch_end(kl_comm_watch **w);
+/* It looks no more; it may still be asked what follows. NULL, here and there: nobody else is known. */
+void kl_comm_watch_hush(kl_comm_watch *w);
+/* The other ranks of this machine end in a moment, whatever they do: somebody tells why. */
+void kl_comm_watch_call(const kl_comm_watch *w);
+int kl_comm_watch_called(void); /* 1: another one has done so */
+/* 1: all the others of this machine are gone. */
+int kl_comm_watch_alone(const kl_comm_watch *w);
 
 #endif
