@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/truncate.h"
 #include "base/mem.h"
+#include "base/par.h"
 #include "base/prof.h"
 #include "dmrg/noisecolumns.h"
 #include "dmrg/sectorfill.h"
@@ -14,6 +15,7 @@
 
 /* Weights near the cut are known to that part of them where only leading states were looked for. */
 #define NEARLY_EQUAL 1e-4
+#define SIZEABLE 0.37 /* of the largest number of a state; half of it is what symmetric states are made of */
 
 /* Weights below are rounding noise: of singular values, squared, and of density matrices. */
 static double noise_floor(const kl_trunc_opts *o, int singular)
@@ -145,6 +147,38 @@ out:
     return st;
 }
 
+typedef struct signs {
+    const kl_isometry *iso;
+    double *data;
+} signs;
+
+static void sign_sector(void *self, int64_t k, int thread)
+{
+    const signs *const t = self;
+    const kl_isometry *const iso = t->iso;
+    const int rows = iso->enlarged->basis.dim[iso->sec[k]];
+    (void)thread;
+    for (int j = 0; j < iso->basis.dim[k]; j++) {
+        double *const v = t->data + iso->off[k] + (int64_t)j * rows;
+        double most = 0;
+        int first = 0;
+        for (int i = 0; i < rows; i++) most = fmax(most, fabs(v[i]));
+        while (first < rows && fabs(v[first]) < SIZEABLE * most) first++;
+        const int turned = first < rows && v[first] < 0;
+        for (int i = 0; turned && i < rows; i++) v[i] = -v[i];
+    }
+}
+
+/* A state's first sizeable number is positive. Rounding decides which sign an eigenvector comes with, and so
+   does the way by which it was found, which is another one on several ranks: what samples a block by random
+   numbers for its states (expansions, noise) went other ways there, and few sweeps ended 1e-6 apart. */
+static void choose_signs(kl_exec *ex, const kl_isometry *iso, kl_dptr data)
+{
+    enum { TOGETHER = 1 << 16 };
+    signs t = {iso, (double *)data.addr};
+    kl_par_for(iso->ndata > TOGETHER ? ex->nthread : 1, iso->basis.nsec, sign_sector, &t);
+}
+
 kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_bigop *grown,
                       const kl_trunc_opts *o, kl_isometry **out, kl_dptr *data, kl_trunc_info *info,
                       kl_err *err)
@@ -187,6 +221,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));
     const double start = kl_prof_seconds();
     KL_TRY(kl_spectra_states(a.spectra, a.w, a.n, iso, *data, err));
+    if (ex->space == KL_SPACE_HOST) choose_signs(ex, iso, *data);
     kl_prof_add(KL_PROF_STATES, start);
     info->nsec = iso->basis.nsec;
     info->matrix_max = kl_spectra_largest(a.spectra);
