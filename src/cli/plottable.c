@@ -13,7 +13,8 @@ enum {
     MOST_BYTES = 1 << 20,
     MOST_NAME = 64, /* different cases, quantities or units */
     WIDTH = 560,    /* of the graphs without their names; pixels, as all lengths here */
-    LINE = 24,      /* of a case */
+    LINE = 24,      /* of a case, if its numbers are points */
+    BAR = 8,        /* of a bar; between the bars of two cases is one, too */
     FRAME = 90,     /* of a panel: title, numbers and name of its axis */
     LETTER = 9,
 };
@@ -137,22 +138,38 @@ static int lines_of(const table *t, int unit, int line[MOST_NAME])
     return n;
 }
 
+static void range_of(const table *t, int unit, double *low, double *high)
+{
+    *low = INFINITY, *high = -INFINITY;
+    for (int i = 0; i < t->nrow; i++)
+        if (t->row[i].which[UNIT] == unit) {
+            *low = fmin(*low, t->row[i].value);
+            *high = fmax(*high, t->row[i].value);
+        }
+}
+
+static int is_logarithm(double low, double high) { return low > 0 && high > 20 * low; }
+
+/* Bars stand where the axis begins at 0, points elsewhere: the length of a bar is its number. */
+static int has_bars(const table *t, int unit)
+{
+    double low, high;
+    range_of(t, unit, &low, &high);
+    return low > 0 && low < 0.5 * high && !is_logarithm(low, high);
+}
+
 /* The axis of a unit: a logarithm where its numbers are very different, else from 0 on where that does not
    press them together. No point lies on the frame. */
 static void write_axis(FILE *to, const table *t, int unit)
 {
-    double low = INFINITY, high = -INFINITY;
-    for (int i = 0; i < t->nrow; i++)
-        if (t->row[i].which[UNIT] == unit) {
-            low = fmin(low, t->row[i].value);
-            high = fmax(high, t->row[i].value);
-        }
-    if (low > 0 && high > 20 * low) {
+    double low, high;
+    range_of(t, unit, &low, &high);
+    if (is_logarithm(low, high)) {
         const double room = pow(high / low, 0.04);
         fprintf(to, "set logscale x\nset xrange [%.6g:%.6g]\n", low / room, high * room);
         return;
     }
-    const double from = low > 0 && low < 0.5 * high ? 0 : low - 0.04 * (high - low);
+    const double from = has_bars(t, unit) ? 0 : low - 0.04 * (high - low);
     fprintf(to, "unset logscale x\n");
     if (high > low) fprintf(to, "set xrange [%.6g:%.6g]\n", from, high + 0.04 * (high - from));
     else fprintf(to, "set xrange [*:*]\n");
@@ -165,15 +182,64 @@ static int has(const table *t, int unit, int quantity)
     return 0;
 }
 
+/* Bars of a case, and which of them row i has: they stand in the order of the quantities. */
+static int bars_of(const table *t, int i, int *which)
+{
+    const row *const r = &t->row[i];
+    int n = 0;
+    *which = 0;
+    for (int k = 0; k < t->nrow; k++) {
+        const row *const o = &t->row[k];
+        if (o->which[UNIT] != r->which[UNIT] || o->which[CASE] != r->which[CASE]) continue;
+        n++;
+        *which +=
+            o->which[QUANTITY] < r->which[QUANTITY] || (o->which[QUANTITY] == r->which[QUANTITY] && k < i);
+    }
+    return n;
+}
+
+static int most_bars(const table *t, int unit)
+{
+    int most = 0, which;
+    for (int i = 0; i < t->nrow; i++) {
+        const int n = t->row[i].which[UNIT] == unit ? bars_of(t, i, &which) : 0;
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+static int line_height(const table *t, int unit)
+{
+    const int tall = has_bars(t, unit) ? BAR * (most_bars(t, unit) + 1) : 0;
+    return tall > LINE ? tall : LINE;
+}
+
+/* A number, the middle of its line and, of a bar, its lower and its upper edge. */
+static void write_number(FILE *to, const table *t, int i, int line)
+{
+    const row *const r = &t->row[i];
+    fprintf(to, "%.17g %d", r->value, line);
+    if (has_bars(t, r->which[UNIT])) {
+        int which;
+        const int n = bars_of(t, i, &which);
+        const double tall = (double)BAR / line_height(t, r->which[UNIT]), from = line - 0.5 * n * tall;
+        fprintf(to, " %.6g %.6g", from + which * tall, from + (which + 1) * tall);
+    }
+    fprintf(to, "\n");
+}
+
 static void write_panel(FILE *to, const table *t, int unit)
 {
+    static const char *const colour[] = {"#4477aa", "#ee6677", "#228833", "#ccbb44",
+                                         "#66ccee", "#aa3377", "#bbbbbb"}; /* Paul Tol's, bright */
+    const int ncolour = sizeof colour / sizeof *colour;
     int line[MOST_NAME], drawn = 0;
-    const int n = lines_of(t, unit, line);
+    const int n = lines_of(t, unit, line), bars = has_bars(t, unit);
     for (int q = 0; q < t->name[QUANTITY].n; q++) {
         fprintf(to, "$d%d_%d << EOD\n", unit, q);
         for (int i = 0; i < t->nrow; i++)
             if (t->row[i].which[UNIT] == unit && t->row[i].which[QUANTITY] == q)
-                fprintf(to, "%.17g %d\n", t->row[i].value, line[t->row[i].which[CASE]]);
+                write_number(to, t, i, line[t->row[i].which[CASE]]);
         fprintf(to, "EOD\n");
     }
     fprintf(to, "set yrange [%g:-0.5]\nset ytics (", n - 0.5);
@@ -191,8 +257,10 @@ static void write_panel(FILE *to, const table *t, int unit)
     drawn = 0;
     for (int q = 0; q < t->name[QUANTITY].n; q++)
         if (has(t, unit, q)) {
-            fprintf(to, "%s$d%d_%d using 1:2 with points pointtype %d pointsize 1 title ",
-                    drawn++ ? ", " : "", unit, q, q % 13 + 1);
+            fprintf(to, "%s$d%d_%d using ", drawn++ ? ", " : "", unit, q);
+            if (bars) fprintf(to, "(0):2:(0):1:3:4 with boxxyerror fillstyle solid noborder");
+            else fprintf(to, "1:2 with points pointtype %d pointsize 1 linewidth 1.5", q % 13 + 1);
+            fprintf(to, " linecolor rgb '%s' title ", colour[q % ncolour]);
             kl_plot_quote(to, t->name[QUANTITY].text[q]);
         }
     fprintf(to, "\n");
@@ -211,7 +279,8 @@ static int panel_height(const table *t, int unit)
     int line[MOST_NAME], series = 0;
     const int n = lines_of(t, unit, line);
     for (int q = 0; q < t->name[QUANTITY].n; q++) series += has(t, unit, q);
-    return FRAME + LINE * (n > series ? n : series); /* the key has a line for each series */
+    const int lines = n * line_height(t, unit), key = series * LINE;
+    return FRAME + (lines > key ? lines : key);
 }
 
 static void write_script(FILE *to, const void *self, const char *terminal)
