@@ -127,7 +127,9 @@ function siteops.types(model, out)
             local m = t.space.op[name]
             local shift, reason = shift_of(out, t, m)
             if matrix.is_zero(m) then
-                t.hidden[name] = "vanishes on " .. t.name
+                t.hidden[name] = "vanishes on " .. t.name .. (string.find(t.name, " without ", 1, true) and
+                    ", where products are made of what is left of their factors; matrices{...} can give them" or
+                    "")
             elseif not shift then
                 if t.space.explicit then refuse_at(t.line, "the operator %s %s", name, reason) end
                 t.hidden[name] = reason
