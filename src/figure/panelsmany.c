@@ -129,6 +129,45 @@ out:
 
 /* ---------------------------------------------------------------- sizes */
 
+/* "cylinder" of "cylinder:8x4". */
+static size_t kind_of_lattice(const kl_result *r) { return strcspn(r->lattice, ":"); }
+
+/* 1: the results are of one system but for its size and sector, so that a line through sizes means something.
+   Values by site or bond cannot be compared. */
+static int of_one_system(const many *all)
+{
+    const kl_result *const a = all->r[0];
+    for (int i = 1; i < all->n; i++) {
+        const kl_result *const b = all->r[i];
+        if (strcmp(a->model, b->model) != 0 || strcmp(a->variant, b->variant) != 0) return 0;
+        if (kind_of_lattice(a) != kind_of_lattice(b) ||
+            strncmp(a->lattice, b->lattice, kind_of_lattice(a)) != 0 || a->nparam != b->nparam)
+            return 0;
+        for (int k = 0; k < a->nparam; k++)
+            if (strcmp(a->param[k].name, b->param[k].name) != 0 ||
+                fabs(scalar(a, k) - scalar(b, k)) > 0) /* not of NAN */
+                return 0;
+    }
+    return 1;
+}
+
+/* 1: another result is of the same sector and has more states, or came first: a gap is between two states. */
+static int is_double(const many *all, int i)
+{
+    const kl_result *const r = all->r[i];
+    char charges[100], other[100];
+    kl_result_print_charges(r, charges, sizeof charges);
+    for (int k = 0; k < all->n; k++) {
+        const kl_result *const b = all->r[k];
+        if (k == i || b->nsite != r->nsite) continue;
+        kl_result_print_charges(b, other, sizeof other);
+        if (strcmp(charges, other) == 0 &&
+            (b->dmrg.nstate > r->dmrg.nstate || (b->dmrg.nstate == r->dmrg.nstate && k < i)))
+            return 1;
+    }
+    return 0;
+}
+
 /* The difference of the two lowest energies of all results of each size: of two states of one, or of two
    sectors. */
 static int gaps(const many *all, point *out)
@@ -139,7 +178,7 @@ static int gaps(const many *all, point *out)
         int seen = 0;
         for (int j = 0; j < i; j++) seen |= all->r[j]->nsite == all->r[i]->nsite;
         for (int j = i; j < all->n && !seen; j++) {
-            if (all->r[j]->nsite != all->r[i]->nsite) continue;
+            if (all->r[j]->nsite != all->r[i]->nsite || is_double(all, j)) continue;
             for (int k = 0; k < all->r[j]->dmrg.nstate; k++) {
                 const double e = all->r[j]->dmrg.energy[k];
                 if (e < low[0]) {
@@ -467,7 +506,11 @@ kl_status kl_panels_many(int n, kl_result *const *given, const char *const *give
     snprintf(f->title, sizeof f->title, "%.100s, %d results", r[0]->model, n);
     for (int i = 1; i < n; i++)
         if (strcmp(r[i]->model, r[0]->model) != 0) snprintf(f->title, sizeof f->title, "%d results", n);
-    if (all.sizes) {
+    if (all.sizes && !of_one_system(&all))
+        KL_TRY(kl_figure_leave(
+            f, "gap and energy against size",
+            "the results differ in more than size and sector: in model, lattice or parameters", err));
+    else if (all.sizes) {
         int count = gaps(&all, v);
         KL_TRY(against_size("gap against size", "gap", count, v, f, err));
         count = energies_per_site(&all, v);

@@ -490,6 +490,15 @@ do
     ok(energy and math.abs(energy + 1 / math.pi) <= bar and bar < 1e-3, "energy of the endless chain, -1/pi",
         panel(doc, "energy per site").note, err)
     ok(#panel(doc, "gap against size").series[1].x == 4, "gaps of all sizes")
+    -- a sector that was run twice has no gap of 0, and what differs in more than size makes no line
+    run "dmrg heisenberg -p Delta=0 --sites 8 --charge Sz=0 --accuracy 1e-10 -o again.h5"
+    local line = "plot " .. table.concat(names, " ") .. " again.h5"
+    local again = panel(document(line), "gap against size")
+    ok(again and again.note == panel(doc, "gap against size").note, line, again and again.note)
+    run "dmrg heisenberg -p Delta=0.5 --sites 8 --charge Sz=0 --accuracy 1e-10 --states 2 -o other.h5"
+    local _, out = run("plot l8.h5 l12.h5 l16.h5 other.h5 --csv other.csv")
+    ok(out:find "left out: gap and energy against size: the results differ in more than size and sector" and
+        not kit.slurp(kit.at "other.csv"):find "against size", "no line through two parameters", out)
 end
 do -- bosons with a potential that makes three the best number of five
     local status, _, err = run("ed bose_hubbard --sites 2 -p mu=1 -p U=1.5 --charge N=2:5 --csv scan.csv")
