@@ -48,15 +48,17 @@ static int nap(kl_comm_watch *w, int ms)
 
 /* A rank that has told why the run ends calls the others by a signal that nothing else uses: one that
    computes for seconds hears no message in that time. */
-static volatile sig_atomic_t called;
+static int called; /* in one thread's handler, read by all: atomic */
 
 static int number(void) { return SIGRTMIN + 9; }
 
 static void on_call(int signal)
 {
     (void)signal;
-    called = 1;
+    __atomic_store_n(&called, 1, __ATOMIC_RELEASE);
 }
+
+int kl_comm_watch_called(void) { return __atomic_load_n(&called, __ATOMIC_ACQUIRE); }
 
 static int is_gone(int64_t process) { return process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH; }
 
@@ -65,7 +67,7 @@ static void *look(void *self)
     kl_comm_watch *const w = self;
     char line[200];
     while (!nap(w, LOOK_MS)) {
-        if (called) w->end("");
+        if (kl_comm_watch_called()) w->end("");
         int lost = 0, lowest = 0;
         while (lost < w->nprocess && !is_gone(w->process[lost])) lost++;
         if (lost == w->nprocess) continue;
@@ -76,7 +78,7 @@ static void *look(void *self)
             "was",
             lost, (long long)w->process[lost]);
         if (nap(w, lowest < w->rank ? TELL_MS : 0)) break;
-        w->end(lowest < w->rank || called ? "" : line);
+        w->end(lowest < w->rank || kl_comm_watch_called() ? "" : line);
     }
     return NULL;
 }
@@ -127,8 +129,6 @@ void kl_comm_watch_call(const kl_comm_watch *w)
     for (int i = 0; w && i < w->nprocess; i++)
         if (i != w->rank && w->process[i] > 0) (void)kill((pid_t)w->process[i], number());
 }
-
-int kl_comm_watch_called(void) { return called; }
 
 int kl_comm_watch_alone(const kl_comm_watch *w)
 {
