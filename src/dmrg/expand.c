@@ -360,7 +360,7 @@ kl_status kl_expand(kl_exec *ex, const kl_expand_opts *o, kl_isometry **out, kl_
         KL_TRY(compress(&t, err));
         KL_TRY(multiply(&t, err));
         t.ex->vt.dots(t.ex, t.ng, 1, t.g, t.ng, t.g, &t.square);
-        for (int pass = 0; pass < KL_SKETCH_CLEANINGS; pass++) KL_TRY(kl_sketch_clean(&t, 1, err));
+        KL_TRY(kl_sketch_clean(&t, 1, err)); /* what that leaves of rounding, those of the states take away */
         KL_TRY(kl_sketch_choose(&t, info, err));
         if (info->added > 0) KL_TRY(kl_sketch_states(&t, err));
     }

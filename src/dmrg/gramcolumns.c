@@ -24,6 +24,7 @@ enum {
     WIDE = 256, /* columns of a block from which threads share it */
 };
 #define NEAR 0.1 /* |Y^T Y - 1| of all blocks, from which products are enough */
+#define WORTH_CUBES 1e5 /* columns of blocks, cubed, that are worth a thread, some 70 us */
 #define NOTHING 1e-15 /* the same, squared, where one more step leaves nothing to do */
 
 /* What has become of a block. */
@@ -194,7 +195,8 @@ static void factor_all(factoring *f)
         if (n < WIDE || nthread * pow(n, 3) < all) break;
         factor_block(f, f->nwide, 0, nthread);
     }
-    kl_par_for(nthread, g->nblock - f->nwide, factor_task, f);
+    const int hands = all < WORTH_CUBES * nthread ? 1 + (int)(all / WORTH_CUBES) : nthread;
+    kl_par_for(hands, g->nblock - f->nwide, factor_task, f);
     kl_prof_add(KL_PROF_TRIANGLES, start);
 }
 

@@ -569,13 +569,13 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     const int k = res->nrow, warm = s->m_start > 0; /* a saved state: begin at its m */
     const double scale = k ? scale_of(s, res->row[k - 1].energy[0]) : s->unit.joint,
                  wanted = s->opts->error > 0 ? s->opts->error : accuracy_of(s) * scale;
-    /* what is known exactly needs none */
-    const int held = held_next(s, res, now);
+    const int held = held_next(s, res, now); /* what is known exactly needs none */
     int last_noise;
     double ignored;
     const double g = k ? divisor(s, gap_beyond(s, res, held, wanted, INFINITY, &ignored)) : GAP * s->unit.gap;
     const double w = k ? fmax(lost(s, &res->row[k - 1]), 1e-16) : 1e-4;
     const double noise = noise_of(s, res, held, &last_noise);
+    static const double loose[2][3] = {{0.3, 0.2, 0.1}, {0.1, 0.1, 0.02}}; /* molecules' seeds part */
     /* room for more states would be noise's alone */
     const int m = noise > 0 && k > last_noise ? res->row[k - 1].m : next_m(s, res, now);
     kl_stage next = {.m = m,
@@ -585,7 +585,7 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
                      .noise = noise,
                      .sites = sites_of(s, k, m, noise),
                      .tol = fmax(0.1 * sqrt(g * wanted), 0.02 * sqrt(w * s->unit.joint * scale)),
-                     .tol_rel = k < 2 && !warm ? 0.1 : 0.02,
+                     .tol_rel = k > 2 || warm ? 0.02 : loose[s->whole || s->opts->many_sectors][k],
                      .precise = k > last_noise && (s->whole || lost(s, &res->row[k - 1]) < 1e-11)};
     double more = fmin(6, sqrt(GAP * s->unit.gap / g)); /* what lies close takes longer to part */
     /* the energy is exact already: the state is what these sweeps are for */

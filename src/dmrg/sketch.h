@@ -7,7 +7,7 @@
 #include "dmrg/expand.h"
 
 enum {
-    /* projections out of the known basis: one leaves rounding of what it takes away */
+    /* projections of states out of the known basis: one leaves rounding of what it takes away */
     KL_SKETCH_CLEANINGS = 2
 };
 

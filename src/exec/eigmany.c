@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/par.h"
 #include "exec/eigshare.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,9 +68,12 @@ static void share_out(job *j, int nthread, int there, int first, int last)
 {
     share s = {.j = j, .there = there, .first = first, .small = last, .last = last, .few = 1};
     while (s.small > first && j->of[s.small - 1].n <= KL_DENSE_SMALL) s.small--;
-    const int nsmall = last - s.small, each = nsmall / nthread;
+    double cubes = 0;
+    for (int i = first; i < last; i++) cubes += pow(j->of[i].n, 3);
+    const int hands = there ? nthread : kl_dense_hands(nthread, cubes);
+    const int nsmall = last - s.small, each = nsmall / hands;
     s.few = each < 1 ? 1 : each < KL_DENSE_FEW ? each : KL_DENSE_FEW;
-    kl_par_for(nthread, there + s.small - first + (nsmall + s.few - 1) / s.few, task, &s);
+    kl_par_for(hands, there + s.small - first + (nsmall + s.few - 1) / s.few, task, &s);
 }
 
 /* Matrices [from, to) of the order, to the host: neighbours in one copy. */

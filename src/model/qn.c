@@ -51,13 +51,6 @@ kl_qn kl_qn_edge(const kl_model *m, kl_qn target)
     return edge;
 }
 
-int kl_qn_cmp(kl_qn a, kl_qn b)
-{
-    for (int c = 0; c < KL_MAX_CHARGE; c++)
-        if (a.v[c] != b.v[c]) return a.v[c] < b.v[c] ? -1 : 1;
-    return 0;
-}
-
 int kl_qn_odd(const kl_model *m, kl_qn a)
 {
     int p = 0;

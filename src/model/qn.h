@@ -21,8 +21,15 @@ kl_qn kl_qn_sub(const kl_model *m, kl_qn a, kl_qn b);
 int kl_qn_step(const kl_model *m, kl_qn q, const kl_site_type *site, int s, int sign, kl_qn *to);
 /* Charges of the block of no sites to the left: those of the whole have its spin there. */
 kl_qn kl_qn_edge(const kl_model *m, kl_qn target);
-int kl_qn_cmp(kl_qn a, kl_qn b);                 /* lexicographic: <0, 0, >0 */
-int kl_qn_odd(const kl_model *m, kl_qn a);       /* fermion parity, 0 or 1 */
+int kl_qn_odd(const kl_model *m, kl_qn a); /* fermion parity, 0 or 1 */
+
+/* Lexicographic: <0, 0, >0. Here, for searches and sorts of bases are full of it. */
+static inline int kl_qn_cmp(kl_qn a, kl_qn b)
+{
+    for (int c = 0; c < KL_MAX_CHARGE; c++)
+        if (a.v[c] != b.v[c]) return a.v[c] < b.v[c] ? -1 : 1;
+    return 0;
+}
 
 /* "1/2": a stored integer of that charge in the user's unit, into buf; returns buf. */
 char *kl_charge_print(const kl_charge *c, int value, char *buf, size_t size);

@@ -68,13 +68,17 @@ kl_status kl_enlarged_create(const kl_model *m, const kl_basis *block, const kl_
     for (int i = 0; i < block->nsec; i++)
         for (int s = 0; s < d; s++) {
             kl_qn c;
-            if (!kl_qn_step(m, block->q[i], site, s, 1, &c)) continue;
-            if (!keep || keep(self, c)) q[n++] = c;
+            if (kl_qn_step(m, block->q[i], site, s, 1, &c)) q[n++] = c;
         }
+    /* each charge is asked for once: it comes from up to d sectors */
     qsort(q, (size_t)n, sizeof *q, by_charge);
     int nsec = 0;
-    for (int i = 0; i < n; i++)
-        if (i == 0 || kl_qn_cmp(q[i], q[nsec - 1])) q[nsec++] = q[i];
+    kl_qn last = kl_qn_zero();
+    for (int i = 0; i < n; i++) {
+        const kl_qn c = q[i];
+        if ((i == 0 || kl_qn_cmp(c, last)) && (!keep || keep(self, c))) q[nsec++] = c;
+        last = c;
+    }
     e->basis.nsec = nsec;
     KL_TRY(kl_alloc(&e->basis.dim, nsec, KL_MEM_MISC, err));
     KL_TRY(kl_alloc(&e->part_sec, (int64_t)nsec * d, KL_MEM_MISC, err));
