@@ -104,7 +104,7 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
 static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
 {
     kl_expand_info info;
-    const int settling = kl_settle_wanted(r->o, g, r->res);
+    const int settling = kl_settle_wanted(&r->plan, g, r->res);
     if (settling && direction < 0) return kl_onesite_absorb_known(r->e, direction, err);
     const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
     const kl_status st =
@@ -282,7 +282,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .precise = g->precise,
                              .way = r->o->truncation,
                              .settled = before && before->noise == 0,
-                             .settle = direction < 0 && kl_settle_wanted(r->o, g, r->res),
+                             .settle = direction < 0 && kl_settle_wanted(&r->plan, g, r->res),
                              .spectrum = told,
                              .unread = told ? unread : NULL,
                              .fill = fill,

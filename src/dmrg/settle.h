@@ -6,9 +6,10 @@
 #include "dmrg/schedule.h"
 #include "dmrg/truncate.h"
 
-/* 1: the next sweep, of which g are the orders, comes back without expansions and truncations: its state is
-   then the one whose energy is told. Pure. */
-int kl_settle_wanted(const kl_dmrg_opts *o, const kl_stage *g, const kl_dmrg_result *rows);
+/* 1: the next sweep of a schedule, of which g are the orders, comes back without expansions and truncations:
+   what these take and give is little beside what is left out at this m in any case. The last one does so even
+   where that is not known. Pure. */
+int kl_settle_wanted(const kl_schedule *s, const kl_stage *g, const kl_dmrg_result *rows);
 
 /* As kl_truncate, of one wavefunction, of which nothing is lost: of each sector as many states as its rows or
    columns, whichever are fewer. Of o spectrum, unread and watch count. */

@@ -265,42 +265,57 @@ static void test_to_the_bit(void **state)
 static void test_wanted(void **state)
 {
     (void)state;
-    kl_dmrg_row row[3] = {{.m = 10, .sites = 2, .noise = 1e-4}, {.m = 20, .sites = 1}, {.m = 20, .sites = 1}};
+    kl_dmrg_row row[4] = {{.m = 10, .sites = 2, .noise = 1e-4, .energy = {-8}},
+                          {.m = 20, .sites = 1, .energy = {-9}, .variance = 1e-2},
+                          {.m = 20, .sites = 1, .energy = {-9.0001}, .variance = 1e-2},
+                          {.m = 20, .sites = 1, .energy = {-9.0002}, .variance = 1e-2}};
     kl_dmrg_opts o = {.nsweep = 3, .nstate = 1};
+    const kl_schedule s = {
+        .opts = &o, .unit = {.joint = 1, .gap = 1, .all = 10}, .nsite = 20, .site_most = 2, .sector = 1e6};
     kl_stage g = {.m = 20, .sites = 1, .held = 1};
     kl_dmrg_result r = {.row = row, .nrow = 2};
-    expect_true(kl_settle_wanted(&o, &g, &r));
-    r.nrow = 1; /* not the last one */
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(kl_settle_wanted(&s, &g, &r));
+    r.nrow = 1; /* more states than before */
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     r.nrow = 3; /* one more behind it */
-    expect_true(kl_settle_wanted(&o, &g, &r));
+    expect_true(kl_settle_wanted(&s, &g, &r));
+    o.nsweep = 5; /* some more, whose changes are small beside what truncation leaves */
+    expect_true(kl_settle_wanted(&s, &g, &r));
+    r.nrow = 2; /* nobody knows */
+    expect_true(!kl_settle_wanted(&s, &g, &r));
+    r.nrow = 3;
+    row[2].energy[0] = -9.2; /* or large */
+    expect_true(!kl_settle_wanted(&s, &g, &r));
+    o.nsweep = 4;
+    expect_true(!kl_settle_wanted(&s, &g, &r));
+    row[2].energy[0] = -9.0001;
     r.nrow = 2;
-    o.nsweep = 0; /* nobody knows which is the last */
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    o.nsweep = 0; /* automatic */
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     o.nsweep = 3;
-    g.m = 24; /* more states than before: nothing would tell the variance */
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    g.m = 24; /* nothing would tell the variance */
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     g.m = 20;
     g.sites = 2;
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     g.sites = 1;
     g.held = 2; /* mixtures of several have more states than one of them */
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     g.held = 1;
     g.noise = 1e-6;
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     g.noise = 0;
     row[1].again = 1; /* it begins from another state */
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     row[1].again = 0;
     row[1].noise = 1e-6;
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     row[1].noise = 0;
     row[1].sites = 2;
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(!kl_settle_wanted(&s, &g, &r));
     r.nrow = 0;
     o.nsweep = 1;
-    expect_true(!kl_settle_wanted(&o, &g, &r));
+    expect_true(!kl_settle_wanted(&s, &g, &r));
 }
 
 int main(void)
