@@ -16,6 +16,7 @@
 #include "exec/eigshare.h"
 #include "cli/report.h"
 #include "dmrg/leading.h"
+#include "dmrg/settle.h"
 #include "run/task.h"
 #include "run/tune.h"
 #include "config.h"
@@ -182,7 +183,6 @@ static void products_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
     t->row[t->n - 1].choice.exec = t->ex->name;
 }
 
-/* What comes before a one-site step. */
 /* States that a block keeps: m, or all that it has where these are fewer. */
 static int64_t kept_states(const kl_dmrg_plan *p)
 {
@@ -191,6 +191,7 @@ static int64_t kept_states(const kl_dmrg_plan *p)
     return all < p->m ? all : p->m;
 }
 
+/* What comes before a one-site step. */
 static void expansion_row(table *t, const kl_dmrg_plan *p)
 {
     char shape[80];
@@ -198,6 +199,17 @@ static void expansion_row(table *t, const kl_dmrg_plan *p)
     snprintf(shape, sizeof shape, "from %lld states to %d", (long long)kept_states(p), p->absorbed);
     host_work(t, "bond expansion", shape, "products with random rows; small ones by LAPACK",
               "in sweeps without noise (--sites-per-step 1)");
+    t->row[t->n - 1].choice.exec = t->ex->name;
+}
+
+/* Instead of both, where a sweep repeats its m. */
+static void settling_row(table *t, const kl_task *task, const kl_dmrg_plan *p)
+{
+    char shape[80];
+    if (p->sites != 1 || !kl_settle_planned(&task->dmrg, p->m)) return;
+    snprintf(shape, sizeof shape, "%lld states stay", (long long)kept_states(p));
+    host_work(t, "way back, same m", shape, "products and Cholesky factors",
+              "no expansion and no truncation, where the sweep before had as many states (--schedule)");
     t->row[t->n - 1].choice.exec = t->ex->name;
 }
 
@@ -218,6 +230,7 @@ static kl_status explain_dmrg(const kl_options *o, const kl_task *t, table *out,
     KL_TRY(eigen_rows(out, t->ex, &p.density, err));
     products_row(out, t, &p);
     expansion_row(out, &p);
+    settling_row(out, t, &p);
     KL_TRY(transfer_row(out, "density matrices, down", KL_OP_DOWNLOAD, p.density.ny, err));
     KL_TRY(transfer_row(out, "isometries, up", KL_OP_UPLOAD, kept_states(&p) * p.matrix_max, err));
     out->bytes[0] = 8.0 * (double)p.operator_doubles;

@@ -204,6 +204,9 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
                 "one site at a time, in sweeps without noise: the other one is in a block of %d states, its "
                 "basis expanded\n",
                 last->absorbed);
+    if (last->seconds_settled > 0)
+        fprintf(to, "a sweep that repeats m = %d neither expands nor truncates on its way back: about %s\n",
+                last->m, kl_report_time(last->seconds_settled, a));
     print_map(to, head->model, &plan[n - 1]);
     print_histogram(to, &plan[n - 1]);
     kl_report_ways(to, &plan[n - 1]);

@@ -316,6 +316,7 @@ typedef struct kl_dmrg_plan {
     int products; /* with H at a bond, as `seconds' count them */
     double seconds_sweep; /* estimate from a measured rate, */
     double seconds_part[KL_NPLAN]; /* and of what it is made */
+    double seconds_settled; /* the same of a sweep that truncates nothing on its way back; 0: there is none */
     double rate; /* that rate, flop a second */
     double apply_seconds; /* one H x where everything is on the device */
     kl_bus bus; /* measured where the device's memory is limited, else 0 */

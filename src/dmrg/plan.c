@@ -6,6 +6,7 @@
 #include "dmrg/onesite.h"
 #include "dmrg/opdense.h"
 #include "dmrg/planside.h"
+#include "dmrg/settle.h"
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/prof.h"
@@ -674,6 +675,8 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     KL_TRY(plan_ways(plan, ex, err));
     KL_TRY(count_beyond(ex, o, &mid, plan, err));
     for (int k = 0; k < KL_NPLAN; k++) plan->seconds_sweep += plan->seconds_part[k];
+    if (plan->sites == 1 && kl_settle_planned(o, m))
+        plan->seconds_settled = kl_plan_settled(plan->seconds_part);
     clear_middle(&mid, terms->nsite);
     KL_TRY(count_all(terms, ex, &dry, o, plan, err));
     sum_memory(ex, mid.begin_bytes, plan);

@@ -17,6 +17,7 @@ const char *const kl_plan_part_name[KL_NPLAN] = {"products with H", "truncation"
 #define HOST_STEP 2e-4 /* seconds of a step here, beside all work */
 #define DEVICE_STEP 5e-3 /* the same on a device: lists, launches and what is waited for */
 #define EXPANSION 5.0 /* growth of blocks that expanding bases is worth */
+#define SETTLING 0.3 /* of a truncation: a basis of all columns instead */
 /* Of the eigensolver's vectors on the host, for each product with H: passes that add one to another. */
 #define VECTOR_PASSES 8.0
 /* Of a sweep on the host, done by one thread however many there are. */
@@ -205,6 +206,15 @@ void kl_plan_host_of(const kl_plan_middle *mid, const kl_plan_host *r, int nthre
         threads * mid->nlike * mid->nproduct * (mid->flop / r->rate + vectors) + mid->nstep * HOST_STEP;
     seconds[KL_PLAN_TRUNCATION] = threads * mid->nlike * (cubes * r->eigen + r->flop / r->rate);
     seconds[KL_PLAN_GROWTH] = threads * growth_flop(mid) / r->rate;
+}
+
+double kl_plan_settled(const double seconds[KL_NPLAN])
+{
+    double sum = 0;
+    for (int k = 0; k < KL_NPLAN; k++) sum += seconds[k];
+    return sum - ((1 - SETTLING) * seconds[KL_PLAN_TRUNCATION] +
+                  EXPANSION / (1 + EXPANSION) * seconds[KL_PLAN_GROWTH]) /
+                     2;
 }
 
 static kl_status host_seconds(const kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN],

@@ -48,6 +48,9 @@ typedef struct kl_plan_host {
 /* Products and truncation on nthread threads, a fifth of whose work is one thread's. Pure. */
 void kl_plan_host_of(const kl_plan_middle *mid, const kl_plan_host *r, int nthread, double seconds[KL_NPLAN]);
 
+/* Of the same sweep, of one site, where the way back neither expands nor truncates. Pure. */
+double kl_plan_settled(const double seconds[KL_NPLAN]);
+
 /* *rate: flop a second of products with H. */
 kl_status kl_plan_seconds(kl_exec *ex, const kl_plan_middle *mid, double seconds[KL_NPLAN], double *rate,
                           kl_err *err) KL_MUST_CHECK;

@@ -36,6 +36,16 @@ int kl_settle_wanted(const kl_schedule *s, const kl_stage *g, const kl_dmrg_resu
     return k + 1 >= s->opts->nsweep || now.truncation < INFINITY;
 }
 
+int kl_settle_planned(const kl_dmrg_opts *o, int m)
+{
+    int found = 0;
+    for (int k = 2; k < o->nsweep; k++) { /* the first one has two sites */
+        const kl_dmrg_sweep *const b = &o->sweep[k];
+        found |= b->m == m && b[-1].m == m && !(b->noise > 0) && !(b[-1].noise > 0);
+    }
+    return found && o->nstate == 1 && o->sites != KL_SITES_TWO;
+}
+
 /* A sector. */
 typedef struct piece {
     int sec, rows, cols;

@@ -11,6 +11,9 @@
    where that is not known. Pure. */
 int kl_settle_wanted(const kl_schedule *s, const kl_stage *g, const kl_dmrg_result *rows);
 
+/* 1: a run may have such a sweep of m states. Pure. */
+int kl_settle_planned(const kl_dmrg_opts *o, int m);
+
 /* As kl_truncate, of one wavefunction, of which nothing is lost: of each sector as many states as its rows or
    columns, whichever are fewer. Of o spectrum, unread and watch count. */
 kl_status kl_settle(kl_exec *ex, const kl_density *d, const kl_trunc_opts *o, kl_isometry **out,

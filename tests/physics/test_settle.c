@@ -7,6 +7,7 @@
 #include "comm/ranks.h"
 #include "dmrg/measure.h"
 #include "dmrg/onesite.h"
+#include "dmrg/plantime.h"
 #include "dmrg/settle.h"
 #include "exec/roots.h"
 #include "kl_test.h"
@@ -318,13 +319,37 @@ static void test_wanted(void **state)
     expect_true(!kl_settle_wanted(&s, &g, &r));
 }
 
+/* Plans know which schedules have one, and that it takes less. */
+static void test_planned(void **state)
+{
+    (void)state;
+    kl_dmrg_sweep sweep[] = {{10, 1e-4, 1e-8}, {20, 0, 1e-8}, {20, 0, 1e-8}, {20, 1e-5, 1e-8}};
+    kl_dmrg_opts o = {.nsweep = 3, .nstate = 1, .sites = KL_SITES_AUTO, .sweep = sweep};
+    expect_true(kl_settle_planned(&o, 20) && !kl_settle_planned(&o, 10));
+    o.nsweep = 2;
+    expect_true(!kl_settle_planned(&o, 20));
+    o.nsweep = 0;
+    expect_true(!kl_settle_planned(&o, 20));
+    o.nsweep = 4; /* before noise */
+    expect_true(kl_settle_planned(&o, 20));
+    sweep[1].noise = 1e-6;
+    expect_true(!kl_settle_planned(&o, 20));
+    sweep[1].noise = 0;
+    o.nstate = 2;
+    expect_true(!kl_settle_planned(&o, 20));
+    o.nstate = 1;
+    o.sites = KL_SITES_TWO;
+    expect_true(!kl_settle_planned(&o, 20));
+    const double seconds[KL_NPLAN] = {[KL_PLAN_PRODUCTS] = 3, [KL_PLAN_TRUNCATION] = 2, [KL_PLAN_GROWTH] = 1},
+                 settled = kl_plan_settled(seconds);
+    expect_true(settled < 6 && settled > 3 + 1 + 0.5);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wanted),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_to_the_bit),
+        cmocka_unit_test(test_wanted), cmocka_unit_test(test_planned),    cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_kept),   cmocka_unit_test(test_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
