@@ -32,7 +32,8 @@ int kl_settle_wanted(const kl_schedule *s, const kl_stage *g, const kl_dmrg_resu
     /* the way there tells the two-site variance only where the bases had as many states before */
     if (b->sites != 1 || b->noise > 0 || b->m != g->m) return 0;
     const kl_outlook now = kl_schedule_outlook(s, rows);
-    if (now.change > MOVES * now.truncation) return 0;
+    /* what is as good as it is to be has an error bar of changes, which settling makes smaller */
+    if (!(now.truncation > now.wanted) || now.change > MOVES * now.truncation) return 0;
     return k + 1 >= s->opts->nsweep || now.truncation < INFINITY;
 }
 

@@ -290,6 +290,9 @@ static void test_wanted(void **state)
     o.nsweep = 4;
     expect_true(!kl_settle_wanted(&s, &g, &r));
     row[2].energy[0] = -9.0001;
+    row[1].variance = row[2].variance = 1e-16; /* or as good as it is to be */
+    expect_true(!kl_settle_wanted(&s, &g, &r));
+    row[1].variance = row[2].variance = 1e-2;
     r.nrow = 2;
     o.nsweep = 0; /* automatic */
     expect_true(!kl_settle_wanted(&s, &g, &r));
