@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/rankscli.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 #include "cli/rankratescli.h"
 #include "cli/report.h"
 #include "comm/comm.h"
+#include "comm/watch.h"
 #include "config.h"
 
 static kl_comm *comm;
@@ -20,6 +22,8 @@ static kl_comm *comm;
 kl_status kl_rankscli_begin(kl_err *err)
 {
     kl_status st = KL_OK;
+    const struct sigaction action = {.sa_handler = kl_comm_watch_on_signal, .sa_flags = SA_RESTART};
+    sigaction(kl_comm_watch_signal(), &action, NULL);
     KL_TRY(kl_comm_open(kl_lastwords_tell, kl_lastwords_end, &comm, err));
     if (!kl_rankscli_tells() && freopen("/dev/null", "w", stdout) == NULL)
         KL_TRY(kl_fail(err, KL_EIO, "/dev/null cannot be opened"));

@@ -50,9 +50,9 @@ static int nap(kl_comm_watch *w, int ms)
    computes for seconds hears no message in that time. */
 static int called; /* in one thread's handler, read by all: atomic */
 
-static int number(void) { return SIGRTMIN + 9; }
+int kl_comm_watch_signal(void) { return SIGRTMIN + 9; }
 
-static void on_call(int signal)
+void kl_comm_watch_on_signal(int signal)
 {
     (void)signal;
     __atomic_store_n(&called, 1, __ATOMIC_RELEASE);
@@ -98,8 +98,6 @@ kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl
         if (is_gone(process[i])) w->process[i] = 0;
     w->rank = rank;
     w->nprocess = nprocess;
-    const struct sigaction action = {.sa_handler = on_call, .sa_flags = SA_RESTART};
-    sigaction(number(), &action, NULL);
     w->end = end;
     w->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     pthread_condattr_init(&clock);
@@ -127,7 +125,7 @@ void kl_comm_watch_hush(kl_comm_watch *w)
 void kl_comm_watch_call(const kl_comm_watch *w)
 {
     for (int i = 0; w && i < w->nprocess; i++)
-        if (i != w->rank && w->process[i] > 0) (void)kill((pid_t)w->process[i], number());
+        if (i != w->rank && w->process[i] > 0) (void)kill((pid_t)w->process[i], kl_comm_watch_signal());
 }
 
 int kl_comm_watch_alone(const kl_comm_watch *w)

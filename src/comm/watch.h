@@ -13,6 +13,10 @@ kl_status kl_comm_watch_begin(int rank, int nprocess, const int64_t *process, kl
 void kl_comm_watch_end(kl_comm_watch **w);
 /* It looks no more; it may still be asked what follows. NULL, here and there: nobody else is known. */
 void kl_comm_watch_hush(kl_comm_watch *w);
+/* The signal by which a rank calls the others, and what the program has to do when it comes: a library leaves
+   signals to the program, which says so before it opens the ranks. */
+int kl_comm_watch_signal(void);
+void kl_comm_watch_on_signal(int signal);
 /* The other ranks of this machine end in a moment, whatever they do: somebody tells why. */
 void kl_comm_watch_call(const kl_comm_watch *w);
 int kl_comm_watch_called(void); /* 1: another one has done so */

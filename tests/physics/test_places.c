@@ -388,8 +388,9 @@ static void test_loose_ends(void **state)
         core_go(&j, &r);
         r.opts.sweep = NULL; /* not core_drop's */
         kl_test_case("chain %d of %d sites", (int)i, list[i].n);
-        expect_true(r.res.stop != KL_STOP_CONVERGED);
-        if (list[i].nstate == 1) {
+        /* two states of 16 may be as good as is asked for */
+        expect_true(r.res.stop != KL_STOP_CONVERGED || list[i].nstate > 1);
+        if (list[i].nstate == 1 || r.res.stop == KL_STOP_CONVERGED) {
             expect_near(r.res.energy[0], c.energy, r.res.error_estimate + 1e-12 * fabs(c.energy));
             expect_true(r.res.error_estimate < list[i].allowed);
         }
