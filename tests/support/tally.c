@@ -90,7 +90,8 @@ void tally_look(void *self, kl_exec *ex, const kl_density *d, const kl_trunc_opt
     t->nleast += info->nleast;
     /* weights that were asked for are known, or all that are missing have been put off: those of sectors found
        by what goes, or of all of them where the basis settles */
-    const int later = o->unread ? o->unread->npart : 0, settles = o->settle && o->narrow && o->nstate == 1;
+    const int settles = o->settle && o->narrow && o->nstate == 1;
+    const int later = o->unread ? o->unread->npart : 0;
     expect_true(later == 0 || (o->spectrum && later == (settles ? info->nsec : info->nleast)));
     expect_true(isnan(info->entropy) == ((settles || info->nleast > 0) && (!o->spectrum || later > 0)));
     if (best > 100 * floor) {
