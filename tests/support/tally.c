@@ -88,8 +88,8 @@ void tally_look(void *self, kl_exec *ex, const kl_density *d, const kl_trunc_opt
     t->nlooked++;
     t->ntried += info->ntried > 0;
     t->nleast += info->nleast;
-    /* weights that were asked for are known, or all that are missing have been put off: those of sectors found
-       by what goes, or of all of them where the basis settles */
+    /* weights that were asked for are known, or all that are missing have been put off: those of sectors
+       found by what goes, or of all of them where the basis settles */
     const int settles = o->settle && o->narrow && o->nstate == 1;
     const int later = o->unread ? o->unread->npart : 0;
     expect_true(later == 0 || (o->spectrum && later == (settles ? info->nsec : info->nleast)));
