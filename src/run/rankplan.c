@@ -26,8 +26,8 @@ kl_rankrate kl_rankplan_between(int devices)
    one's time at m = 500 (Hubbard chain, Heisenberg chains of S=1/2 and 1, Hubbard cylinder); 0.68, 0.65, 0.67
    and 0.63 were measured. */
 static const double alike[] = {0.12, 0.08};
-/* Of each product with H, and of truncation and growth at a bond. */
-static const double exchanges = 5, others = 20;
+/* Of each product with H, of truncation and growth at a bond, of its expansion before a step of one site. */
+static const double exchanges = 5, others = 20, expansion = 6;
 /* Vectors in the memory that processors of one machine have in common: two, with room to grow. */
 #define IN_COMMON 2.5
 /* Numbers of a rank's vector from which buffers of ed are an eighth of it, and not one more: kronspread.c. */
@@ -79,6 +79,7 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int devices, int most, const k
     const double nstep = 2.0 * (p->nsite > 3 ? p->nsite - 2 : 1), dim = 8.0 * (double)p->dim;
     const double products = p->products;
     const double block = 8.0 * (double)p->operator_doubles / p->nsite;
+    const int one = p->sites == 1;
     *n = rows_of(most);
     KL_TRY(kl_alloc(out, *n, KL_MEM_MISC, err));
     for (int i = 0; i < *n; i++) {
@@ -87,10 +88,10 @@ kl_status kl_rankplan_dmrg(const kl_dmrg_plan *p, int devices, int most, const k
         r->ranks = ranks_of(i, most);
         const double else_where = 1.0 - 1.0 / r->ranks, several = r->ranks > 1;
         KL_TRY(longest(p, devices, r->ranks, &share, &r->idle, err));
-        r->traffic = nstep * else_where * (products * dim + 2 * block);
+        r->traffic = nstep * else_where * (products * dim + (one ? 3 : 2) * block);
         r->seconds = p->seconds_sweep * (alike[devices] + (1 - alike[devices]) * share) +
                      r->traffic / between->rate +
-                     several * nstep * (products * exchanges + others) * between->latency;
+                     several * nstep * (products * exchanges + others + one * expansion) * between->latency;
         const double spread =
             8.0 * ((double)p->solver_doubles + fmax(0, (double)(p->operator_doubles - p->centre_doubles)));
         const double sweep = (double)p->sweep_bytes - else_where * spread +
