@@ -116,7 +116,7 @@ local jobs = {
     { "a list with a hole", "local t = {} t[1 << 60] = 1 return { model = 'hubbard', p = { U = t } }",
         "outside of its list" },
     { "more parameters than anything has",
-        "local p = {} for i = 1, 3e5 do p['x' .. i] = i end return { model = 'hubbard', sites = 4, p = p }",
+        "local p = {} for i = 1, 3e4 do p['x' .. i] = i end return { model = 'hubbard', sites = 4, p = p }",
         "more than 10000 entries" },
     { "a value that is no number", "return { model = 'heisenberg', sites = 4, accuracy = 0 / 0 }",
         "accuracy is not a number; allowed" },

@@ -245,13 +245,17 @@ describe("symbolic records", function()
 
     -- 16 orbitals in momentum space, each term's adjoint being a term of its own
     it("reads thousands of terms in a second or two", function()
+        -- seconds of the machine as it is now: others may run beside
+        local before, word = os.clock(), ""
+        for i = 1, 3e5 do word = string.sub(word .. i, -8) end
         local began = os.clock()
+        local unit = began - before
         local out = assert(helper.lower('-- H\nsite(electron(1/2))\nconserve "each flavour"\n'
             .. "for p = 0, 15 do for q = 0, 15 do for r = 0, 15 do\n  local s = (p + r - q) % 16\n"
             .. "  if p ~= q and p ~= r and p ~= s and q ~= r and q ~= s and r ~= s then\n"
             .. '    named({p .. "", q .. "", r .. "", s .. ""}, cdag_up(i)*c_up(j)*cdag_dn(k)*c_dn(l)/16)\n'
             .. "  end\nend end end\n"))
         assert.are.equal(3136, #out.terms)
-        assert.is_true(os.clock() - began < 5)
+        assert.is_true(os.clock() - began < 20 * unit)
     end)
 end)
