@@ -131,15 +131,28 @@ static void short_task(void *self, int64_t task, int thread)
     sum[task] = x;
 }
 
+/* Seconds for short jobs. */
 static double time_jobs(int nthread)
 {
-    double sum[8], best = INFINITY;
-    for (int round = 0; round < 3; round++) {
-        const double start = clock_now();
-        for (int job = 0; job < 1000; job++) kl_par_for(nthread, 8, short_task, sum);
-        best = fmin(best, clock_now() - start);
+    double sum[8];
+    const double start = clock_now();
+    for (int job = 0; job < 1000; job++) kl_par_for(nthread, 8, short_task, sum);
+    return clock_now() - start;
+}
+
+/* Whether two threads take less than `most` times what one does, by the least of each in three rounds; in up
+   to thirty where other programs are in the way, since what is slow by itself is so in every round. */
+static int two_take(double most, double cost(int nthread), const char *what)
+{
+    double one = INFINITY, two = INFINITY;
+    int round = 0;
+    while (round < 3 || (round < 30 && two >= most * one)) {
+        one = fmin(one, cost(1));
+        two = fmin(two, cost(2));
+        round++;
     }
-    return best;
+    print_message("# %s: one thread %.4f, two %.4f, least of %d rounds\n", what, one, two, round);
+    return two < most * one;
 }
 
 /* With every processor busy two threads are not much slower than one: nobody spins, and nobody waits for a
@@ -158,13 +171,12 @@ static void test_busy_machine(void **state)
             for (;;) continue;
         assert_true(hog[i] > 0);
     }
-    const double one = time_jobs(1), two = time_jobs(2);
+    const int fast = two_take(2.0, time_jobs, "seconds beside busy processors");
     for (int i = 0; i < n; i++) {
         kill(hog[i], SIGKILL);
         waitpid(hog[i], NULL, 0);
     }
-    print_message("# one thread %.3f s, two %.3f s while %d are busy\n", one, two, n);
-    expect_true(two < 2.0 * one); /* 1.3 is the aim; other tests run at the same time */
+    expect_true(fast); /* 1.3 is the aim; other tests run at the same time */
 }
 
 static void brief_task(void *self, int64_t task, int thread)
@@ -179,16 +191,13 @@ static void brief_task(void *self, int64_t task, int thread)
 /* CPU seconds of the process for short jobs, and as much work between them that is nobody else's. */
 static double cost_of_jobs(int nthread)
 {
-    double sum[8], best = INFINITY;
-    for (int round = 0; round < 3; round++) {
-        const clock_t start = clock();
-        for (int job = 0; job < 1000; job++) {
-            kl_par_for(nthread, 8, brief_task, sum);
-            kl_par_for(1, 8, brief_task, sum);
-        }
-        best = fmin(best, (double)(clock() - start) / CLOCKS_PER_SEC);
+    double sum[8];
+    const clock_t start = clock();
+    for (int job = 0; job < 1000; job++) {
+        kl_par_for(nthread, 8, brief_task, sum);
+        kl_par_for(1, 8, brief_task, sum);
     }
-    return best;
+    return (double)(clock() - start) / CLOCKS_PER_SEC;
 }
 
 /* A thread that waits most of the time sleeps: two of them cost what one does. */
@@ -196,9 +205,8 @@ static void test_short_jobs(void **state)
 {
     (void)state;
     if (KL_TEST_WATCHED || getenv("KL_TEST_ROUNDS") != NULL) skip();
-    const double one = cost_of_jobs(1), two = cost_of_jobs(2);
-    print_message("# CPU seconds: one thread %.4f, two %.4f\n", one, two);
-    expect_true(two < 1.4 * one); /* 1.1 is the aim; where one that waits looks on it is 3 to 4 */
+    /* 1.1 is the aim; where one that waits looks on it is 3 to 4 */
+    expect_true(two_take(1.4, cost_of_jobs, "CPU seconds"));
 }
 
 static void test_threads_asked_for(void **state)
