@@ -243,12 +243,6 @@ out:
     return st;
 }
 
-int kl_dense_hands(int nthread, double cubes)
-{
-    const double worth = 2e4; /* some 30 us, several times what waking one that waits takes */
-    return cubes < worth * nthread ? 1 + (int)(cubes / worth) : nthread;
-}
-
 static kl_status refuse_rows(int n, kl_err *err)
 {
     return kl_fail(err, KL_EINPUT, "eigenvectors: %d rows, more than LAPACK's work space can be counted for",

@@ -23,8 +23,9 @@ typedef struct kl_dense_matrix {
     double *a, *w;
 } kl_dense_matrix;
 kl_status kl_dense_eig_few(int count, const kl_dense_matrix *m, kl_err *err) KL_MUST_CHECK;
-/* Of nthread, how many eigenproblems are worth whose rows, cubed, are so many in all; 1 at least. */
-int kl_dense_hands(int nthread, double cubes);
+/* Rows of eigenproblems, cubed, that are worth a thread: some 30 us, several times what waking one that waits
+   takes. */
+#define KL_DENSE_WORTH 2e4
 
 /* The same in steps, where only some of the vectors are wanted and which ones is known when many matrices
    have been looked at: a third of the work and more is saved then. reduce: a[n][lda], n >= 1, becomes Q of

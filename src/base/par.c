@@ -50,7 +50,7 @@ typedef struct kind {
 } kind;
 
 static struct pool {
-    atomic_flag busy;  /* a caller has a job here */
+    atomic_flag busy; /* a caller has a job here */
     _Atomic unsigned gate; /* workers inside; CLOSED: no more may come */
     /* counts jobs, each with its number of threads in the last digits: workers sleep on it, and those that a
        job has nothing for stay away from the gate */
@@ -268,6 +268,11 @@ int kl_par_cpus(void)
     }
     if (f != NULL) fclose(f);
     return n > 0 ? n : 1;
+}
+
+int kl_par_hands(int nthread, double work, double worth)
+{
+    return work < worth * nthread ? 1 + (int)(work / worth) : nthread;
 }
 
 int kl_par_threads(int cores)

@@ -16,6 +16,9 @@ typedef void kl_par_fn(void *self, int64_t task, int thread);
 void kl_par_for(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
 void kl_par_split(int nthread, int64_t ntask, kl_par_fn *fn, void *self);
 
+/* Of nthread, how many some work is worth, where `worth` of it is worth another thread; 1 at least. */
+int kl_par_hands(int nthread, double work, double worth);
+
 int kl_par_is_inside(void); /* 1: a task runs on this thread */
 int kl_par_cpus(void); /* processors that are ours: affinity, and the quota of cgroups */
 /* Threads where nobody says how many: as many as cores, fewer where OMP_NUM_THREADS is smaller. */

@@ -104,12 +104,11 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
 static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *row, kl_err *err)
 {
     kl_expand_info info;
-    const int settling = kl_settle_wanted(&r->plan, g, r->res);
-    if (settling && direction < 0) return kl_onesite_absorb_known(r->e, direction, err);
+    if (g->settling && direction < 0) return kl_onesite_absorb_known(r->e, direction, err);
     const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
     const kl_status st =
         kl_onesite_absorb(r->e, direction, g->m, r->o->seed + place + (direction > 0), &info, err);
-    if (st == KL_OK && (direction < 0) != settling) row->variance += info.residual;
+    if (st == KL_OK && (direction < 0) != g->settling) row->variance += info.residual;
     return st;
 }
 
@@ -282,7 +281,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
                              .precise = g->precise,
                              .way = r->o->truncation,
                              .settled = before && before->noise == 0,
-                             .settle = direction < 0 && kl_settle_wanted(&r->plan, g, r->res),
+                             .settle = direction < 0 && g->settling,
                              .spectrum = told,
                              .unread = told ? unread : NULL,
                              .fill = fill,
@@ -556,6 +555,7 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
                 KL_TRY(kl_engine_go_to(&r->e, r->o->place(r->o->placer, g.m), r->energy, err));
             KL_TRY(kl_engine_hold(r->e, g.held, err));
         }
+        g.settling = kl_settle_wanted(&r->plan, &g, res);
         KL_TRY(sweep(r, &g, err));
         /* asked to stop at a sweep's end: that may be all there is to do */
         const int complete =

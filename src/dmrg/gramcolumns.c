@@ -195,7 +195,7 @@ static void factor_all(factoring *f)
         if (n < WIDE || nthread * pow(n, 3) < all) break;
         factor_block(f, f->nwide, 0, nthread);
     }
-    const int hands = all < WORTH_CUBES * nthread ? 1 + (int)(all / WORTH_CUBES) : nthread;
+    const int hands = kl_par_hands(nthread, all, WORTH_CUBES);
     kl_par_for(hands, g->nblock - f->nwide, factor_task, f);
     kl_prof_add(KL_PROF_TRIANGLES, start);
 }

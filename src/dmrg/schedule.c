@@ -378,7 +378,7 @@ static int is_close(const kl_schedule *s, const kl_dmrg_result *res, const kl_ou
 {
     const kl_dmrg_row *const b = &res->row[res->nrow - 1];
     return closing_sweeps(s, res) >= CLOSING_LEAST && b->discarded <= o->lacks_wanted &&
-           b->residual <= 2 * o->residual_wanted && o->change <= 16 * rounding_of(s);
+           b->residual <= 2 * o->residual_wanted && o->change <= CLOSING_CHANGE * rounding_of(s);
 }
 
 /* 1: the next sweep is for the state. */
@@ -450,7 +450,7 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     o.lacks_wanted = pow(EXACT_LACKS * fmax(o.wanted / scale_of(s, b->energy[0]), 1e-12), 2);
     if (is_large(s)) o.lacks_wanted *= LARGE_LACKS;
     o.residual_wanted =
-        fmax(CLOSING_RESIDUAL * sqrt(o.lacks_wanted) * divisor(s, o.gap), 16 * rounding_of(s));
+        fmax(CLOSING_RESIDUAL * sqrt(o.lacks_wanted) * divisor(s, o.gap), CLOSING_CHANGE * rounding_of(s));
     /* what truncations cost from the middle to the end is lacking at the middle, too; a state not told apart
        is known no better itself */
     o.bar = fmax(fmax(fmax(o.truncation, exact ? 0 : o.kept), o.solver) + o.unresolved,

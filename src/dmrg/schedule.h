@@ -29,6 +29,7 @@ typedef struct kl_stage { /* orders for one sweep */
     int precise;          /* see kl_trunc_opts */
     int m_min;            /* see kl_trunc_opts */
     double discard;
+    int settling;         /* 1: neither expands nor truncates on its way back, see settle.h */
 } kl_stage;
 
 /* What is known of the energy after some sweeps. Energies and errors are absolute. */

@@ -241,7 +241,7 @@ static void share_out(kl_spectra *t, int nthread, int there, int first, int last
     while (!t->singular && s.small > first && t->dim[s.small - 1] <= KL_DENSE_SMALL) s.small--;
     double cubes = 0;
     for (int i = first; i < last; i++) cubes += pow(t->dim[i], 3);
-    const int hands = there ? nthread : kl_dense_hands(nthread, cubes);
+    const int hands = there ? nthread : kl_par_hands(nthread, cubes, KL_DENSE_WORTH);
     const int nsmall = last - s.small, each = nsmall / hands;
     s.few = each < 1 ? 1 : each < KL_DENSE_FEW ? each : KL_DENSE_FEW;
     kl_par_for(hands, there + s.small - first + (nsmall + s.few - 1) / s.few, one_task, &s);

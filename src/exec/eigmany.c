@@ -70,7 +70,7 @@ static void share_out(job *j, int nthread, int there, int first, int last)
     while (s.small > first && j->of[s.small - 1].n <= KL_DENSE_SMALL) s.small--;
     double cubes = 0;
     for (int i = first; i < last; i++) cubes += pow(j->of[i].n, 3);
-    const int hands = there ? nthread : kl_dense_hands(nthread, cubes);
+    const int hands = there ? nthread : kl_par_hands(nthread, cubes, KL_DENSE_WORTH);
     const int nsmall = last - s.small, each = nsmall / hands;
     s.few = each < 1 ? 1 : each < KL_DENSE_FEW ? each : KL_DENSE_FEW;
     kl_par_for(hands, there + s.small - first + (nsmall + s.few - 1) / s.few, task, &s);

@@ -386,20 +386,10 @@ static void test_wrong_state(void **state)
 
 /* A monitor that stops after some steps and copies the state at each. */
 typedef struct watcher {
-    int stop_after, step, sweeps, checks, due;
+    core_watcher at;
+    int sweeps, checks, due;
 } watcher;
 
-static int stop_now(void *self)
-{
-    watcher *const w = self;
-    return w->step >= w->stop_after;
-}
-static void count_step(void *self, const kl_dmrg_step *s)
-{
-    watcher *const w = self;
-    w->step++;
-    expect_true(s->istep >= 1 && s->istep <= s->nstep + 1 && s->bond >= 0 && s->dim > 0);
-}
 static void count_sweep(void *self, const kl_dmrg_row *row, int nrow)
 {
     watcher *const w = self;
@@ -418,12 +408,11 @@ static kl_status check_point(void *self, kl_state **s, const kl_dmrg_row *row, i
 
 static kl_dmrg_monitor watch(watcher *w)
 {
-    return (kl_dmrg_monitor){.self = w,
-                             .step = count_step,
-                             .sweep = count_sweep,
-                             .interrupted = stop_now,
-                             .checkpoint = check_point,
-                             .due = is_due};
+    kl_dmrg_monitor mon = core_watch(&w->at);
+    mon.sweep = count_sweep;
+    mon.checkpoint = check_point;
+    mon.due = is_due;
+    return mon;
 }
 
 /* Interrupted after any number of steps, and gone on from there: the same energy as from a start. */
@@ -438,13 +427,13 @@ static void test_interrupted(void **state)
     core_go(&j, &whole);
     expect_near(whole.res.energy[0], exact(&j, target), 1e-12 * fabs(whole.res.energy[0]));
     for (int stop = 1; stop < 25; stop += kl_test_stride(24, 6)) {
-        watcher w = {.stop_after = stop, .due = stop % 5 == 0};
+        watcher w = {.at.stop_after = stop, .due = stop % 5 == 0};
         const kl_dmrg_monitor mon = watch(&w);
         core_run a = core_exact(300, target, 1, KL_STRATEGY_AUTO);
         kl_test_case("interrupted after %d steps", stop);
         expect_ok(kl_dmrg_run(j.terms, j.ex, &a.opts, &mon, &a.state, &a.res, &err), err);
         expect_eq(a.res.stop, KL_STOP_INTERRUPTED);
-        expect_eq(w.step, stop);
+        expect_eq(w.at.step, stop);
         expect_true(w.checks >= w.sweeps - 1 && (!w.due || w.checks >= stop));
         expect_true(a.res.direction != 0 && a.res.nrow >= 1);
         core_go(&j, &a); /* from the state that came back, in the middle of a sweep */
@@ -472,30 +461,30 @@ static void to_the_bit(const bit_case *c)
     core_job j;
     core_open(&j, core_model(c->model, NULL), c->lattice, NULL, c->sets);
     const kl_qn target = core_charge(j.model, c->charge);
-    watcher w = {.stop_after = 1000000};
+    watcher w = {.at.stop_after = 1000000};
     const kl_dmrg_monitor count = watch(&w);
     core_run whole = core_auto(c->accuracy, target, c->nstate, c->strategy);
     whole.opts.sites = c->sites;
     whole.opts.start = c->start;
     expect_ok(kl_dmrg_run(j.terms, j.ex, &whole.opts, &count, &whole.state, &whole.res, &err), err);
     const int wanted = KL_TEST_WATCHED ? 6 * c->every : c->every;
-    const int least = kl_test_step(w.step), every = wanted > least ? wanted : least;
+    const int least = kl_test_step(w.at.step), every = wanted > least ? wanted : least;
     /* the last step too */
-    for (int stop = 1; stop <= w.step;
-         stop += stop + every > w.step && stop < w.step ? w.step - stop : every) {
-        watcher v = {.stop_after = stop};
+    for (int stop = 1; stop <= w.at.step;
+         stop += stop + every > w.at.step && stop < w.at.step ? w.at.step - stop : every) {
+        watcher v = {.at.stop_after = stop};
         const kl_dmrg_monitor mon = watch(&v);
         core_run b = core_auto(c->accuracy, target, c->nstate, c->strategy);
         b.opts.sites = c->sites;
         b.opts.start = c->start;
         kl_test_case("%s, strategy %d, sites %s, interrupted after %d of %d steps", j.name, (int)c->strategy,
-                     kl_sites_name[c->sites], stop, w.step);
+                     kl_sites_name[c->sites], stop, w.at.step);
         expect_ok(kl_dmrg_run(j.terms, j.ex, &b.opts, &mon, &b.state, &b.res, &err), err);
-        expect_true((b.res.direction != 0) == (stop < w.step) && b.res.nrow >= 1 && b.res.nrow <= 16);
+        expect_true((b.res.direction != 0) == (stop < w.at.step) && b.res.nrow >= 1 && b.res.nrow <= 16);
         kl_dmrg_row rows[16];
         memcpy(rows, b.res.row, sizeof *rows * (size_t)b.res.nrow);
         b.opts.direction = b.res.direction, b.opts.ndone = b.res.nrow - 1, b.opts.done = rows;
-        if (stop < w.step) core_go(&j, &b);
+        if (stop < w.at.step) core_go(&j, &b);
         expect_eq(b.res.stop, whole.res.stop); /* asked to stop at its last step, it has ended */
         expect_eq(b.res.nrow, whole.res.nrow);
         expect_eq(memcmp(b.res.energy, whole.res.energy, sizeof(double) * (size_t)b.res.nstate), 0);

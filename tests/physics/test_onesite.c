@@ -451,34 +451,18 @@ static void test_exact(void **state)
 
 /* ---- broken runs ---- */
 
-typedef struct watcher {
-    int step, stop_after;
-} watcher;
-
-static void count_step(void *self, const kl_dmrg_step *s)
-{
-    (void)s;
-    ((watcher *)self)->step++;
-}
-
-static int stop_now(void *self)
-{
-    const watcher *const w = self;
-    return w->step >= w->stop_after;
-}
-
 static void to_the_bit(const char *model, const char *lattice, const char *charge, double accuracy,
                        int nstate, int every)
 {
     core_job j;
     core_open(&j, core_model(model, NULL), lattice, NULL, NULL);
-    watcher w = {.stop_after = 1000000};
-    kl_dmrg_monitor mon = {.self = &w, .step = count_step, .interrupted = stop_now};
+    core_watcher w = {.stop_after = 1000000};
+    kl_dmrg_monitor mon = core_watch(&w);
     core_run whole = core_auto(accuracy, core_charge(j.model, charge), nstate, KL_STRATEGY_AUTO);
     whole.opts.sites = KL_SITES_ONE;
     expect_ok(kl_dmrg_run(j.terms, j.ex, &whole.opts, &mon, &whole.state, &whole.res, &err), err);
     for (int stop = 1; stop < w.step; stop += every) {
-        watcher v = {.stop_after = stop};
+        core_watcher v = {.stop_after = stop};
         mon.self = &v;
         core_run b = {.opts = whole.opts};
         kl_dmrg_row rows[32];

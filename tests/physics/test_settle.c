@@ -204,30 +204,14 @@ static void test_kept(void **state)
     core_no_memory();
 }
 
-typedef struct watcher {
-    int step, stop_after;
-} watcher;
-
-static void count_step(void *self, const kl_dmrg_step *s)
-{
-    (void)s;
-    ((watcher *)self)->step++;
-}
-
-static int stop_now(void *self)
-{
-    const watcher *const w = self;
-    return w->step >= w->stop_after;
-}
-
 static void test_to_the_bit(void **state)
 {
     (void)state;
     kl_dmrg_sweep sweep[] = {{20, 1e-4, 1e-6}, {20, 0, 1e-8}, {20, 0, 1e-8}};
     core_job j;
     core_open(&j, core_model("heisenberg", NULL), "ladder:7x2", NULL, NULL);
-    watcher w = {.stop_after = 1000000};
-    kl_dmrg_monitor mon = {.self = &w, .step = count_step, .interrupted = stop_now};
+    core_watcher w = {.stop_after = 1000000};
+    kl_dmrg_monitor mon = core_watch(&w);
     core_run whole = {.opts = {.target = core_charge(j.model, "Sz=0"),
                                .sites = KL_SITES_AUTO,
                                .nstate = 1,
@@ -237,7 +221,7 @@ static void test_to_the_bit(void **state)
                                .seed = 1}};
     expect_ok(kl_dmrg_run(j.terms, j.ex, &whole.opts, &mon, &whole.state, &whole.res, &err), err);
     for (int stop = 1; stop < w.step; stop += w.step - stop > 16 ? 11 : 2) {
-        watcher v = {.stop_after = stop};
+        core_watcher v = {.stop_after = stop};
         mon.self = &v;
         core_run b = {.opts = whole.opts};
         kl_dmrg_row rows[8];

@@ -471,6 +471,23 @@ void core_drop(core_run *r)
     kl_state_destroy(&r->state);
 }
 
+static void count_step(void *self, const kl_dmrg_step *s)
+{
+    ((core_watcher *)self)->step++;
+    expect_true(s->istep >= 1 && s->istep <= s->nstep + 1 && s->bond >= 0 && s->dim > 0);
+}
+
+static int stop_now(void *self)
+{
+    const core_watcher *const w = self;
+    return w->step >= w->stop_after;
+}
+
+kl_dmrg_monitor core_watch(core_watcher *w)
+{
+    return (kl_dmrg_monitor){.self = w, .step = count_step, .interrupted = stop_now};
+}
+
 void core_known_check(const core_known *k)
 {
     core_job j;

@@ -105,6 +105,12 @@ core_run core_auto(double accuracy, kl_qn target, int nstate, kl_strategy strate
 void core_go(const core_job *j, core_run *r);
 void core_drop(core_run *r);
 
+/* Counts the steps of a run, and asks it to stop when there have been so many. */
+typedef struct core_watcher {
+    int step, stop_after;
+} core_watcher;
+kl_dmrg_monitor core_watch(core_watcher *w); /* one that is told and asked as `self` */
+
 /* A ground state known to many digits; `allowed` is relative. m: six sweeps of that many states, 0: the
    automatic schedule to a tenth of `allowed`. */
 typedef struct core_known {
