@@ -43,9 +43,6 @@ def _handle(model: Any) -> Any:
     raise TypeError(f"a model is a name, a file, a text, a Model or a Molecule, not {type(model).__name__}")
 
 
-_SEVERAL = {"measure", "spectral", "reference", "parameter", "charge", "pin"}
-
-
 def _word(value: Any) -> bytes:
     """A value as job files write it."""
     if isinstance(value, (bool, np.bool_)):
@@ -122,7 +119,7 @@ class Problem:
         if isinstance(value, np.ndarray):
             value = value.tolist()
         entries = value if isinstance(value, (list, tuple)) else [] if value is None else [value]
-        if len(entries) > 1 and option not in _SEVERAL:
+        if len(entries) > 1 and not lib.kronlat_option_is_list(text(option)):
             entries = [b",".join(map(_word, entries)).decode()]
         for entry in entries:
             call("problem_set", self._c, text(option), _word(entry))

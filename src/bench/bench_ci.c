@@ -12,6 +12,7 @@
 #include "ci/ci.h"
 #include "ci/cimatrix.h"
 #include "base/mem.h"
+#include "run/runfile.h"
 #include "sparse/mmfile.h"
 #include "run/options.h"
 #include "base/par.h"
@@ -591,7 +592,7 @@ static kl_status bench_molecule(bench *b, const kl_options *o, kl_err *err)
                      .pspace = (int)o->pspace,
                      .max_basis = (int)o->basis};
     KL_TRY(kl_ci_parse_space(o->space != NULL ? o->space : "cisd", &ci, err));
-    KL_TRY(kl_fcidump_read(o->file, &f, err));
+    KL_TRY(kl_runfile_integrals(o->file, &f, err));
     const char *const slash = strrchr(o->file, '/');
     snprintf(m.name, sizeof(m.name), "%.150s %.100s", slash ? slash + 1 : o->file,
              o->space != NULL ? o->space : "cisd");

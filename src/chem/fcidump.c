@@ -199,7 +199,7 @@ static kl_status read_header(reader *r, kl_err *err)
     char word[MAX_WORD] = "", key[MAX_WORD] = "", pending[MAX_WORD] = "";
     token t = next_token(r, word);
     if (t == T_EOF && ferror(r->from)) return unreadable(r, err);
-    if (t != T_WORD || !is_fci(word)) REFUSE(r, r->line, "an FCIDUMP file begins with &FCI; this is none");
+    if (t != T_WORD || !is_fci(word)) REFUSE(r, r->line, "an FCIDUMP file begins with &FCI, not '%s'", word);
     do {
         t = next_token(r, word);
         if (t == T_EOF && ferror(r->from)) return unreadable(r, err);

@@ -14,6 +14,7 @@
 #include "cli/report.h"
 #include "lib/handles.h"
 #include "run/cirun.h"
+#include "run/runfile.h"
 #include "run/task.h"
 
 /* ---------------------------------------------------------------- progress */
@@ -393,7 +394,7 @@ static kl_status show_plan(kl_options *o, kl_err *err)
     kl_ci_plan plan = {0};
     kl_cirun x;
     KL_TRY(kl_cirun_open(o, &x, err));
-    KL_TRY(kl_fcidump_read(o->file, &f, err));
+    KL_TRY(kl_runfile_integrals(o->file, &f, err));
     x.opts.nthread = kl_task_threads(o);
     KL_TRY(kl_ci_make_plan(f, &x.opts, &plan, err));
     if (o->json) print_plan_json(stdout, o, &plan);

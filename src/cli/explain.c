@@ -17,6 +17,7 @@
 #include "cli/report.h"
 #include "dmrg/leading.h"
 #include "dmrg/settle.h"
+#include "run/runfile.h"
 #include "run/task.h"
 #include "run/tune.h"
 #include "config.h"
@@ -423,7 +424,7 @@ static kl_status explain_molecule(kl_options *o, kl_err *err)
     char what[128];
     kl_cirun x;
     KL_TRY(kl_cirun_open(o, &x, err));
-    KL_TRY(kl_fcidump_read(o->file, &f, err));
+    KL_TRY(kl_runfile_integrals(o->file, &f, err));
     x.integrals = f;
     KL_TRY(kl_cirun_begin(&x, err));
     begin(&out, x.ex);

@@ -11,6 +11,11 @@
 
 enum { MOST_RESULT = 400 };
 
+/* In what but the axis results differ. */
+typedef struct difference {
+    int model, lattice, sector, parameter;
+} difference;
+
 typedef struct many {
     int n;
     kl_result *const *r;
@@ -19,6 +24,8 @@ typedef struct many {
     int charge; /* where all else is equal, the one charge that differs, -1: none, or several */
     int sectors; /* different charges of systems of one size */
     int sizes; /* different numbers of sites */
+    int one_system; /* they are of one model, kind of lattice and set of parameters */
+    difference any; /* where there is an axis: between any two; so there are several lines against it */
 } many;
 
 /* The value of a parameter that is one number, maybe the same on all sites or bonds; else NAN. */
@@ -89,6 +96,121 @@ static const char *axis_name(const many *all)
     return all->param >= 0 ? all->r[0]->param[all->param].name : all->r[0]->charge[all->charge].name;
 }
 
+/* 1: all values of parameter k are the same in both. */
+static int same_parameter(const kl_result *a, const kl_result *b, int k)
+{
+    const kl_result_param *const p = &a->param[k], *const q = &b->param[k];
+    const int64_t n = kl_result_param_count(p);
+    if (strcmp(p->name, q->name) != 0 || n != kl_result_param_count(q)) return 0;
+    for (int64_t i = 0; i < n; i++)
+        if (kl_result_param_at(p, i) != kl_result_param_at(q, i)) return 0;
+    return 1;
+}
+
+static int same_charge(const kl_result *a, const kl_result *b, int c)
+{
+    return strcmp(a->charge[c].name, b->charge[c].name) == 0 && charge_of(a, c) == charge_of(b, c);
+}
+
+static int same_lattice(const kl_result *a, const kl_result *b)
+{
+    return a->nsite == b->nsite && strcmp(a->lattice, b->lattice) == 0;
+}
+
+static int same_model(const kl_result *a, const kl_result *b)
+{
+    return strcmp(a->model, b->model) == 0 && strcmp(a->variant, b->variant) == 0;
+}
+
+static difference compare_results(const many *all, const kl_result *a, const kl_result *b)
+{
+    difference d = {!same_model(a, b), !same_lattice(a, b), a->ncharge != b->ncharge, a->nparam != b->nparam};
+    for (int c = 0; c < a->ncharge && !d.sector; c++) d.sector = c != all->charge && !same_charge(a, b, c);
+    for (int k = 0; k < a->nparam && !d.parameter; k++)
+        d.parameter = k != all->param && !same_parameter(a, b, k);
+    return d;
+}
+
+static void add_words(char *out, size_t size, const char *words)
+{
+    const size_t used = strlen(out);
+    snprintf(out + used, size - used, "%s%s", used > 0 ? ", " : "", words);
+}
+
+/* Values that differ among the results; of one that is no number the name of the file tells it. */
+static void add_parameters(const many *all, int i, char *out, size_t size)
+{
+    const kl_result *const r = all->r[i];
+    const char *const slash = strrchr(all->path[i], '/');
+    char words[100];
+    int uneven = 0;
+    for (int k = 0; k < r->nparam; k++) {
+        int differs = 0;
+        for (int j = 0; j < all->n; j++)
+            differs |= same_model(r, all->r[j]) && same_lattice(r, all->r[j]) && k != all->param &&
+                       k < all->r[j]->nparam && !same_parameter(r, all->r[j], k);
+        uneven |= differs && isnan(scalar(r, k));
+        if (!differs || isnan(scalar(r, k))) continue;
+        snprintf(words, sizeof words, "%.40s = %.6g", r->param[k].name, scalar(r, k));
+        add_words(out, size, words);
+    }
+    if (uneven) add_words(out, size, slash != NULL ? slash + 1 : all->path[i]);
+}
+
+/* A sector goes with its system: half filling has another N at each size. */
+static void compare_lines(many *all)
+{
+    for (int a = 0; a < all->n; a++)
+        for (int b = 0; b < a; b++) {
+            const difference d = compare_results(all, all->r[a], all->r[b]);
+            all->any.model |= d.model;
+            all->any.lattice |= d.lattice;
+            all->any.sector |= d.sector && !d.lattice && !d.model;
+            all->any.parameter |= d.parameter && !d.model;
+        }
+}
+
+/* What results of one line against the axis share, of that in which lines differ; adds it to out. */
+static void name_of_line(const many *all, int i, char *out, size_t size)
+{
+    const kl_result *const r = all->r[i];
+    char words[100];
+    if (all->any.model) add_words(out, size, r->model);
+    if (all->any.lattice) {
+        int other = 0; /* in more than their length */
+        for (int k = 0; k < all->n; k++) other |= strcmp(r->lattice, all->r[k]->lattice) != 0;
+        if (other) snprintf(words, sizeof words, "%.60s", r->lattice);
+        if (other) add_words(out, size, words);
+        snprintf(words, sizeof words, "L = %d", r->nsite);
+        if (strchr(r->lattice, ':') == NULL) add_words(out, size, words);
+    }
+    kl_result_print_charges(r, words, sizeof words);
+    if (all->any.sector) add_words(out, size, words);
+    if (all->any.parameter) add_parameters(all, i, out, size);
+}
+
+/* "cylinder" of "cylinder:8x4". */
+static size_t kind_of_lattice(const kl_result *r) { return strcspn(r->lattice, ":"); }
+
+/* 1: the results are of one system but for its size and sector, so that a line through sizes means something.
+   Values by site or bond cannot be compared. */
+static int of_one_system(const many *all)
+{
+    const kl_result *const a = all->r[0];
+    for (int i = 1; i < all->n; i++) {
+        const kl_result *const b = all->r[i];
+        if (strcmp(a->model, b->model) != 0 || strcmp(a->variant, b->variant) != 0) return 0;
+        if (kind_of_lattice(a) != kind_of_lattice(b) ||
+            strncmp(a->lattice, b->lattice, kind_of_lattice(a)) != 0 || a->nparam != b->nparam)
+            return 0;
+        for (int k = 0; k < a->nparam; k++)
+            if (strcmp(a->param[k].name, b->param[k].name) != 0 ||
+                fabs(scalar(a, k) - scalar(b, k)) > 0) /* not of NAN */
+                return 0;
+    }
+    return 1;
+}
+
 /* What tells a result from the others. */
 static void name_of(const many *all, int i, char *out, size_t size)
 {
@@ -96,10 +218,11 @@ static void name_of(const many *all, int i, char *out, size_t size)
     char charges[100];
     const char *const slash = strrchr(all->path[i], '/');
     kl_result_print_charges(r, charges, sizeof charges);
-    if (all->param >= 0) snprintf(out, size, "%s = %.6g", r->param[all->param].name, scalar(r, all->param));
-    else if (all->sizes) snprintf(out, size, "L = %d %.60s", r->nsite, charges);
-    else if (all->charge >= 0) snprintf(out, size, "%s = %.6g", axis_name(all), axis(all, r));
-    else if (all->sectors) snprintf(out, size, "%s", charges);
+    if (has_axis(all)) {
+        snprintf(out, size, "%s = %.6g", axis_name(all), axis(all, r));
+        name_of_line(all, i, out, size);
+    } else if (all->sizes && all->one_system) snprintf(out, size, "L = %d %.60s", r->nsite, charges);
+    else if (all->sectors && all->one_system) snprintf(out, size, "%s", charges);
     else snprintf(out, size, "%s", slash != NULL ? slash + 1 : all->path[i]);
 }
 
@@ -128,28 +251,6 @@ out:
 }
 
 /* ---------------------------------------------------------------- sizes */
-
-/* "cylinder" of "cylinder:8x4". */
-static size_t kind_of_lattice(const kl_result *r) { return strcspn(r->lattice, ":"); }
-
-/* 1: the results are of one system but for its size and sector, so that a line through sizes means something.
-   Values by site or bond cannot be compared. */
-static int of_one_system(const many *all)
-{
-    const kl_result *const a = all->r[0];
-    for (int i = 1; i < all->n; i++) {
-        const kl_result *const b = all->r[i];
-        if (strcmp(a->model, b->model) != 0 || strcmp(a->variant, b->variant) != 0) return 0;
-        if (kind_of_lattice(a) != kind_of_lattice(b) ||
-            strncmp(a->lattice, b->lattice, kind_of_lattice(a)) != 0 || a->nparam != b->nparam)
-            return 0;
-        for (int k = 0; k < a->nparam; k++)
-            if (strcmp(a->param[k].name, b->param[k].name) != 0 ||
-                fabs(scalar(a, k) - scalar(b, k)) > 0) /* not of NAN */
-                return 0;
-    }
-    return 1;
-}
 
 /* 1: another result is of the same sector and has more states, or came first: a gap is between two states. */
 static int is_double(const many *all, int i)
@@ -268,29 +369,52 @@ static int is_variance(const char *name)
     return strcmp(slash != NULL ? slash + 1 : name, "variance") == 0;
 }
 
-/* Energies and averages that every result has, against the parameter or charge in which they differ. */
+/* line[n]: the line of each result, in the order in which lines are met; returns how many there are. */
+static int find_lines(const many *all, int *line)
+{
+    int n = 0;
+    for (int i = 0; i < all->n; i++) {
+        line[i] = -1;
+        for (int k = 0; k < i && line[i] < 0; k++) {
+            const difference d = compare_results(all, all->r[i], all->r[k]);
+            if (!d.model && !d.lattice && !d.sector && !d.parameter) line[i] = line[k];
+        }
+        if (line[i] < 0) line[i] = n++;
+    }
+    return n;
+}
+
+/* What result r has against the axis: -2 the energy per site, -1 the gap to its second state, else the mean
+   of m; 0: it has none. */
+static int value_of(const kl_result *r, int what, const kl_measured *m, double *y)
+{
+    const kl_measured *const here = m == NULL ? NULL : kl_panels_find(r, m->name);
+    if (what == -2 && r->dmrg.nstate > 0) *y = r->dmrg.energy[0] / r->nsite;
+    else if (what == -1 && r->dmrg.nstate > 1) *y = r->dmrg.energy[1] - r->dmrg.energy[0];
+    else if (here != NULL && here->rank == m->rank) *y = mean(here);
+    else return 0;
+    return 1;
+}
+
+/* Energies and averages that every result has, against the parameter or charge in which they differ: a line
+   for each system and sector. */
 static kl_status against_axis(const many *all, kl_figure *f, kl_err *err)
 {
     kl_status st = KL_OK;
     point v[MOST_RESULT];
+    int line[MOST_RESULT];
     kl_panel *p;
     const kl_result *const first = all->r[0];
-    const char *const name = axis_name(all);
+    const int nline = find_lines(all, line);
     for (int what = -2; what < first->nmeasured; what++) {
         const kl_measured *const m = what < 0 ? NULL : &first->measured[what];
         char title[200] = "energy per site", y[80] = "E per site";
-        int n = 0;
+        int count = 0;
+        double value;
         if (m != NULL && m->rank != 0 && strncmp(m->name, "local/", 6) != 0) continue;
         if (m != NULL && m->rank == 0 && is_variance(m->name)) continue;
-        for (int i = 0; i < all->n; i++) {
-            const kl_result *const r = all->r[i];
-            const kl_measured *const here = m == NULL ? NULL : kl_panels_find(r, m->name);
-            const double x = axis(all, r);
-            if (what == -2 && r->dmrg.nstate > 0) v[n++] = (point){x, r->dmrg.energy[0] / r->nsite};
-            if (what == -1 && r->dmrg.nstate > 1) v[n++] = (point){x, r->dmrg.energy[1] - r->dmrg.energy[0]};
-            if (here != NULL && here->rank == m->rank) v[n++] = (point){x, mean(here)};
-        }
-        if (n < 2) continue;
+        for (int i = 0; i < all->n; i++) count += value_of(all->r[i], what, m, &value);
+        if (count < 2) continue;
         if (what == -1) {
             snprintf(title, sizeof title, "gap of the sector");
             snprintf(y, sizeof y, "E1 - E0");
@@ -300,11 +424,21 @@ static kl_status against_axis(const many *all, kl_figure *f, kl_err *err)
             if (m->rank > 0) snprintf(title + strlen(title), 30, ", mean over sites");
             snprintf(y, sizeof y, "mean");
         }
-        qsort(v, (size_t)n, sizeof *v, compare_points);
         KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
-        snprintf(p->x, sizeof p->x, "%s", name);
+        snprintf(p->x, sizeof p->x, "%s", axis_name(all));
         snprintf(p->y, sizeof p->y, "%s", y);
-        KL_TRY(points(p, "", KL_STROKE_BOTH, n, v, err));
+        for (int k = 0; k < nline; k++) {
+            char name[120] = "";
+            int n = 0;
+            for (int i = 0; i < all->n; i++)
+                if (line[i] == k && value_of(all->r[i], what, m, &value)) {
+                    if (n == 0 && nline > 1) name_of_line(all, i, name, sizeof name);
+                    v[n++] = (point){axis(all, all->r[i]), value};
+                }
+            if (n == 0) continue;
+            qsort(v, (size_t)n, sizeof *v, compare_points);
+            KL_TRY(points(p, name, KL_STROKE_BOTH, n, v, err));
+        }
     }
 out:
     return st;
@@ -485,7 +619,7 @@ kl_status kl_panels_many(int n, kl_result *const *given, const char *const *give
     kl_status st = KL_OK;
     kl_result *r[MOST_RESULT];
     const char *path[MOST_RESULT];
-    many all = {n, r, path, -1, -1, 0, 0};
+    many all = {.n = n, .r = r, .path = path, .param = -1, .charge = -1};
     point v[MOST_RESULT];
     if (n > MOST_RESULT)
         return kl_fail(err, KL_EINPUT, "plot: %d results are given; allowed: %d in one picture", n,
@@ -503,10 +637,12 @@ kl_status kl_panels_many(int n, kl_result *const *given, const char *const *give
             r[k - 1] = one;
             path[k - 1] = name;
         }
+    all.one_system = of_one_system(&all);
+    if (has_axis(&all)) compare_lines(&all);
     snprintf(f->title, sizeof f->title, "%.100s, %d results", r[0]->model, n);
     for (int i = 1; i < n; i++)
         if (strcmp(r[i]->model, r[0]->model) != 0) snprintf(f->title, sizeof f->title, "%d results", n);
-    if (all.sizes && !of_one_system(&all))
+    if (all.sizes && !all.one_system)
         KL_TRY(kl_figure_leave(
             f, "gap and energy against size",
             "the results differ in more than size and sector: in model, lattice or parameters", err));

@@ -10,6 +10,7 @@
 #include "ci/cioperator.h"
 #include "run/cirun.h"
 #include "run/edrun.h"
+#include "run/runfile.h"
 
 struct kronlat_operator {
     kl_scene *scene; /* of a lattice */
@@ -120,7 +121,7 @@ static kl_status of_molecule(const kronlat_problem *p, kronlat_operator *op, kl_
     int *occupation = NULL;
     KL_TRY(kl_problem_options(p, KL_CMD_CI, &o, err));
     KL_TRY(kl_cirun_open(o, &x, err));
-    if (p->integrals == NULL) KL_TRY(kl_fcidump_read(o->file, &read, err));
+    if (p->integrals == NULL) KL_TRY(kl_runfile_integrals(o->file, &read, err));
     const kl_fcidump *const f = p->integrals != NULL ? p->integrals : read;
     KL_TRY(kl_task_exec(o, &op->own, err));
     op->ex = op->own;

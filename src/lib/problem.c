@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "run/dmrgrun.h"
 #include "run/edrun.h"
+#include "run/optiontable.h"
 
 #define WHERE "kronlat_problem_set" /* opens messages on options */
 
@@ -171,14 +172,28 @@ static void drop_setting(kronlat_problem *p, int i)
     p->nsetting--;
 }
 
-static int is_added_to(const char *name)
+/* Of an option that no command here takes: as of a text. */
+static kl_value_kind kind_of(const char *name)
 {
-    return !strcmp(name, "measure") || !strcmp(name, "spectral") || !strcmp(name, "reference");
+    for (int c = 0; c < NCOMMAND; c++) {
+        const kl_command command =
+            commands[c].molecule ? kl_command_of_molecule(commands[c].command) : commands[c].command;
+        const kl_option_row *const row = kl_option_find(name, strlen(name), kl_commands_taken(command));
+        if (row != NULL) return row->kind;
+    }
+    return KL_VALUE_TEXT;
 }
 
-static int is_named(const char *name)
+/* "measure": values are added up. */
+static int is_added_to(const char *name) { return kind_of(name) == KL_VALUE_LIST; }
+
+/* "charge": a value takes the place of the one that has its name before '='. */
+static int is_named(const char *name) { return kind_of(name) == KL_VALUE_NAMED; }
+
+int kronlat_option_is_list(const char *option)
 {
-    return !strcmp(name, "parameter") || !strcmp(name, "charge") || !strcmp(name, "pin");
+    const char *const name = option == NULL ? "" : strcmp(option, "p") == 0 ? "parameter" : option;
+    return is_added_to(name) || is_named(name);
 }
 
 /* What only a command line has. */

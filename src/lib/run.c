@@ -12,6 +12,7 @@
 #include "run/cirun.h"
 #include "run/dmrgrun.h"
 #include "run/edrun.h"
+#include "run/runfile.h"
 
 /* ---------------------------------------------------------------- who is told */
 
@@ -308,7 +309,7 @@ static kl_status ci(kronlat_problem *p, kronlat_result **out, kl_err *err)
     }
     KL_TRY(kl_cirun_open(o, &x, err));
     x.opts.keep_vectors = p->keep_vectors;
-    if (p->integrals == NULL) KL_TRY(kl_fcidump_read(o->file, &read, err));
+    if (p->integrals == NULL) KL_TRY(kl_runfile_integrals(o->file, &read, err));
     x.watch = &watch;
     x.integrals = p->integrals != NULL ? p->integrals : read;
     KL_TRY(kl_cirun_begin(&x, err));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "run/runfile.h"
 
 /* ---------------------------------------------------------------- what was asked */
 
@@ -277,7 +278,7 @@ kl_status kl_moleculetask_create(const kl_options *o, const kl_fcidump *given, k
     KL_TRY(kl_alloc(&t, 1, KL_MEM_MISC, err));
     t->spin = spin;
     t->named = ci.nref > 0;
-    if (given == NULL) KL_TRY(kl_fcidump_read(o->file, &t->own, err));
+    if (given == NULL) KL_TRY(kl_runfile_integrals(o->file, &t->own, err));
     t->f = given != NULL ? given : t->own;
     KL_TRY(check_spin(o, t->f, spin, err));
     KL_TRY(kl_ciorbitals_make(t->f, &ci, &t->orbitals, err));

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "chem/fcidump.h"
 #include "io/checked.h"
+#include "model/embedded.h"
 
 /* Adds "name=text" and a line break; line breaks inside a text would make two lines of one, and no option
    holds any. */
@@ -154,6 +154,29 @@ kl_status kl_runfile_no_model(const char *path, kl_err *err)
             "`kronlat measure' read it",
             path);
     return KL_OK;
+}
+
+/* 1: the name is of one of the program's models, and of no file. */
+static int is_model_name(const char *name)
+{
+    struct stat info;
+    for (const kl_embedded *m = kl_embedded_models; m->name != NULL; m++)
+        if (strcmp(m->name, name) == 0) return stat(name, &info) != 0;
+    return 0;
+}
+
+kl_status kl_runfile_integrals(const char *path, kl_fcidump **out, kl_err *err)
+{
+    if (kl_checked_is(path))
+        return kl_fail(err, KL_EINPUT,
+                       "%.300s: holds a result and no integrals; allowed here: an FCIDUMP file, which begins "
+                       "with &FCI (--resume goes on from a result, `kronlat show' reads it)",
+                       path);
+    if (is_model_name(path))
+        return kl_fail(err, KL_EINPUT,
+                       "%s is a model, which dmrg and ed take; allowed here: a molecule, as an FCIDUMP file",
+                       path);
+    return kl_fcidump_read(path, out, err);
 }
 
 /* What a checkpoint of DMRG cannot go on with: fewer states kept than it has would cut what it holds, and be

@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_RUNFILE_H
 #define KL_RUNFILE_H
+#include "chem/fcidump.h"
 #include "run/task.h"
 
 /* One value of --sweep-parameter. */
@@ -25,6 +26,10 @@ int kl_runfile_of_molecule(const char *path);
 
 /* EINPUT where a model is wanted and path is another file that the program knows: integrals, a result. */
 kl_status kl_runfile_no_model(const char *path, kl_err *err) KL_MUST_CHECK;
+
+/* The integrals of a molecule. EINPUT where path is something else that the program knows: a result, a
+   model. */
+kl_status kl_runfile_integrals(const char *path, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 
 /* What the file says, where the command line says nothing. */
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err) KL_MUST_CHECK;

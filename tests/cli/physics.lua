@@ -516,6 +516,12 @@ do -- U of the Hubbard model may be an array, and is one number here
     local s = panel(document "plot u0.h5 u3.h5", "energy per site").series[1]
     ok(s and s.x[2] == 3 and near(s.y[1], -1, 1e-9) and near(s.y[2], -0.5, 1e-9), "energies against U",
         s and s.y[2])
+    -- a line for each sector, which one electron has at -1/2 a site whatever U is
+    run "ed hubbard --sites 2 --sweep-parameter U=0,3 --charge N_up=1 --charge N_dn=0 -o 'one{U}.h5'"
+    s = panel(document "plot u0.h5 one0.h5 u3.h5 one3.h5", "energy per site").series
+    ok(#s == 2 and s[1].name == "N_up=1 N_dn=1" and near(s[1].y[1], -1, 1e-9) and near(s[1].y[2], -0.5, 1e-9)
+        and s[2].name == "N_up=1 N_dn=0" and near(s[2].y[1], -0.5, 1e-9) and near(s[2].y[2], -0.5, 1e-9),
+        "a line for each sector against U", s[1].name, s[2] and s[2].name)
 end
 do
     run("ed hubbard --sites 4 -p U=4 --charge N_up=2 --charge N_dn=2 --spectral cdag_up@0 "

@@ -49,6 +49,12 @@ static void test_settings(void **state)
     assert_true(strcmp(name, "up") == 0 || strcmp(name, "dn") == 0);
     bad(kronlat_problem_set(p, "m", "0", error), "1 to");
     bad(kronlat_problem_set(p, "nonsense", "1", error), "nonsense");
+    static const char *const list[] = {"measure", "spectral", "reference", "parameter", "p", "charge", "pin"};
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++)
+        assert_int_equal(kronlat_option_is_list(list[i]), 1);
+    assert_int_equal(kronlat_option_is_list("schedule"), 0);
+    assert_int_equal(kronlat_option_is_list("nonsense"), 0);
+    assert_int_equal(kronlat_option_is_list(NULL), 0);
     bad(kronlat_problem_set(p, "json", "true", error), "command line");
     bad(kronlat_problem_set(p, "double_bonds", "yes", error), "true or false");
     bad(kronlat_problem_set_charge(p, "Sz", 1, 0, error), "denominator");
