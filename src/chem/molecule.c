@@ -48,6 +48,17 @@ typedef struct kl_molecule_tables {
 
 static const char *const state_name[DIM] = {"0", "up", "dn", "updn"};
 
+/* As sites of models with electrons have them. */
+static const kl_site_word word[] = {{"n_up", "cdag_up*c_up"},
+                                    {"n_dn", "cdag_dn*c_dn"},
+                                    {"n", "cdag_up*c_up+cdag_dn*c_dn"},
+                                    {"docc", "cdag_up*c_up*cdag_dn*c_dn"},
+                                    {"Sz", "(cdag_up*c_up-cdag_dn*c_dn)/2"},
+                                    {"Sp", "cdag_up*c_dn"},
+                                    {"Sm", "cdag_dn*c_up"},
+                                    {"P", "(1-2*cdag_up*c_up)*(1-2*cdag_dn*c_dn)"},
+                                    {NULL, NULL}};
+
 /* Applies one of the four elementary operators to a state (bit 0: up, bit 1: dn); 0: it vanishes. */
 static int apply(int op, int *state)
 {
@@ -117,6 +128,7 @@ static void make_type(kl_molecule_tables *t, int irrep)
                            .state_charge = (const int (*)[KL_MAX_CHARGE])t->state_charge[irrep],
                            .nop = NOP,
                            .op = t->op[irrep],
+                           .word = word,
                            .product = t->product};
 }
 

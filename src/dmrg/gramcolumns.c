@@ -329,6 +329,25 @@ out:
     return st;
 }
 
+kl_rec kl_gram_rec(int rows, int n, int64_t at, double alpha, int64_t to)
+{
+    return (kl_rec){.kind = KL_REC_GEMM,
+                    .ta = 1,
+                    .at_a = KL_AT_X,
+                    .at_b = KL_AT_X,
+                    .at_c = KL_AT_Y,
+                    .m = n,
+                    .n = n,
+                    .k = rows,
+                    .lda = rows,
+                    .ldb = rows,
+                    .ldc = n,
+                    .a = at,
+                    .b = at,
+                    .c = to,
+                    .alpha = alpha};
+}
+
 /* Y^T Y - 1 of the blocks that are open, and *far, its norm. */
 static kl_status distance(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *stages, double *far,
                           kl_err *err)
@@ -342,21 +361,7 @@ static kl_status distance(kl_gramcolumns *g, const kl_gramcolumns_at *at, const 
         if (stages[i] != OPEN) continue;
         KL_TRY(kl_batch_open_group(&b, p->gram, (int64_t)n * n, err));
         KL_TRY(kl_batch_reserve(&b, 2, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                      .ta = 1,
-                                      .at_a = KL_AT_X,
-                                      .at_b = KL_AT_X,
-                                      .at_c = KL_AT_Y,
-                                      .m = n,
-                                      .n = n,
-                                      .k = p->rows,
-                                      .lda = p->rows,
-                                      .ldb = p->rows,
-                                      .ldc = n,
-                                      .a = p->at,
-                                      .b = p->at,
-                                      .c = p->gram,
-                                      .alpha = 1};
+        *kl_batch_push(&b) = kl_gram_rec(p->rows, n, p->at, 1, p->gram);
         *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_FILL,
                                       .beta = 1,
                                       .at_c = KL_AT_Y,

@@ -4,6 +4,7 @@
 #ifndef KL_GRAMCOLUMNS_H
 #define KL_GRAMCOLUMNS_H
 #include "exec/exec.h"
+#include "record/record.h"
 
 typedef struct kl_column_block {
     int rows, width;
@@ -28,6 +29,9 @@ typedef struct kl_gramcolumns {
 kl_status kl_gramcolumns_open(kl_exec *ex, int nblock, kl_column_block *block, kl_gramcolumns *out,
                               kl_err *err) KL_MUST_CHECK;
 void kl_gramcolumns_close(kl_gramcolumns *g);
+
+/* alpha Y^T Y into Y at `to': of the columns Y[n][rows] in X at `at'. */
+kl_rec kl_gram_rec(int rows, int n, int64_t at, double alpha, int64_t to);
 
 /* Where the columns are: *data and *spare, of `length` numbers each, may change places. */
 typedef struct kl_gramcolumns_at {

@@ -51,6 +51,14 @@ static kl_rec copy(int transposed, int m, int n, int lda, int ldc, int64_t a, in
                     .alpha = 1};
 }
 
+/* A list on the wavefunctions, if it has anything, into y[ny]. */
+static kl_status run_on_psi(const kl_range *r, kl_batch *b, int64_t ny, kl_dptr y, kl_err *err)
+{
+    b->nx = r->npsi * r->nstate;
+    b->ny = ny;
+    return b->ngroup > 0 ? kl_batch_run(b, r->ex, r->psi, y, err) : KL_OK;
+}
+
 /* C = A V for `count` columns of V, or C = A^T V: the records of one part, one of them for each wavefunction.
  */
 typedef struct times {
@@ -176,11 +184,8 @@ static kl_status warm_products(kl_range *r, kl_err *err)
                    &b);
         kl_batch_close_group(&b, 0);
     }
-    if (b.ngroup == 0) goto out;
-    b.nx = r->npsi * r->nstate;
-    b.ny = r->nq;
     b.base[KL_AT_LEFT] = r->warm;
-    KL_TRY(kl_batch_run(&b, r->ex, r->psi, r->q, err));
+    KL_TRY(run_on_psi(r, &b, r->nq, r->q, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -233,13 +238,10 @@ static kl_status sample(kl_range *r, kl_dptr guess, int ld, kl_err *err)
         }
         kl_batch_close_group(&b, (int64_t)p->nwarm * count);
     }
-    if (b.ngroup == 0) goto out;
-    b.nx = r->npsi * r->nstate;
-    b.ny = r->nbt;
     b.base[KL_AT_LEFT] = r->q;
     b.base[KL_AT_RIGHT] = guess;
     b.base[KL_AT_LEFT_PACK] = r->warm;
-    KL_TRY(kl_batch_run(&b, r->ex, r->psi, r->bt, err));
+    KL_TRY(run_on_psi(r, &b, r->nbt, r->bt, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -272,11 +274,8 @@ static kl_status sampled_products(kl_range *r, kl_err *err)
                                       p->rows, s * r->npsi + p->psi, to + (int64_t)s * p->cols * p->rows);
         kl_batch_close_group(&b, 0);
     }
-    if (b.ngroup == 0) goto out;
-    b.nx = r->npsi * r->nstate;
-    b.ny = r->nq;
     b.base[KL_AT_LEFT] = r->bt;
-    KL_TRY(kl_batch_run(&b, r->ex, r->psi, r->q, err));
+    KL_TRY(run_on_psi(r, &b, r->nq, r->q, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -299,10 +298,7 @@ static kl_status copy_rows(kl_range *r, kl_err *err)
                                       high, s * r->npsi + p->psi, p->bt + (int64_t)s * p->cols);
         kl_batch_close_group(&b, 0);
     }
-    if (b.ngroup == 0) goto out;
-    b.nx = r->npsi * r->nstate;
-    b.ny = r->nbt;
-    KL_TRY(kl_batch_run(&b, r->ex, r->psi, r->bt, err));
+    KL_TRY(run_on_psi(r, &b, r->nbt, r->bt, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -388,24 +384,8 @@ kl_status kl_range_gram(kl_range *r, int divisor, const int64_t *off, const int 
         const kl_range_part *const p = &r->part[i];
         const int n = p->width, high = height(r, p, WIDE);
         if (!is_found(p)) continue;
-        KL_TRY(kl_batch_open_group(&b, off[sec[i]], (int64_t)n * n, err));
-        KL_TRY(kl_batch_reserve(&b, 1, err));
-        *kl_batch_push(&b) = (kl_rec){.kind = KL_REC_GEMM,
-                                      .ta = 1,
-                                      .at_a = KL_AT_X,
-                                      .at_b = KL_AT_X,
-                                      .at_c = KL_AT_Y,
-                                      .m = n,
-                                      .n = n,
-                                      .k = high,
-                                      .lda = high,
-                                      .ldb = high,
-                                      .ldc = n,
-                                      .a = p->bt,
-                                      .b = p->bt,
-                                      .c = off[sec[i]],
-                                      .alpha = 1.0 / divisor};
-        kl_batch_close_group(&b, 0);
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)n * n,
+                                   kl_gram_rec(high, n, p->bt, 1.0 / divisor, off[sec[i]]), err));
     }
     b.nx = r->nbt;
     b.ny = nto;
@@ -484,8 +464,6 @@ kl_status kl_range_columns(kl_range *r, const kl_range_view *t, kl_dptr z, int64
         const kl_range_part *const p = &r->part[i];
         const int n = t->count[i];
         if (!is_found(p) || n == 0) continue;
-        KL_TRY(kl_batch_open_group(&b, t->off[i], (int64_t)p->rows * n, err));
-        KL_TRY(kl_batch_reserve(&b, 1, err));
         kl_rec rec = {.kind = KL_REC_GEMM,
                       .at_a = KL_AT_LEFT,
                       .at_b = KL_AT_X,
@@ -505,8 +483,7 @@ kl_status kl_range_columns(kl_range *r, const kl_range_view *t, kl_dptr z, int64
             rec.at_a = KL_AT_X;
             rec.a = rec.b;
         }
-        *kl_batch_push(&b) = rec;
-        kl_batch_close_group(&b, 0);
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->rows * n, rec, err));
     }
     b.nx = nz;
     b.ny = ndata;

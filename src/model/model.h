@@ -47,6 +47,11 @@ typedef struct kl_site_product {
     double factor;
 } kl_site_product;
 
+/* A name for an operator that is made of others. */
+typedef struct kl_site_word {
+    const char *name, *text; /* "n_up", "cdag_up*c_up" */
+} kl_site_word;
+
 typedef struct kl_site_type {
     const char *name; /* "spin(1/2)" */
     /* NULL: every site that no other type claims; "ends", "first", "last", "odd", "even", or a site class of
@@ -58,6 +63,7 @@ typedef struct kl_site_type {
     const int (*state_charge)[KL_MAX_CHARGE]; /* [dim][KL_MAX_CHARGE] */
     int nop;
     const kl_site_op *op; /* [nop] */
+    const kl_site_word *word; /* further names to measure by, ended by NULL; NULL: none */
     /* [nop][nop]: op[a] * op[b] as matrices on one site; NULL where the total spin is a charge */
     const kl_site_product *product;
     /* NULL where the total spin is no charge. With it states are steps: a multiplet of spin[s] / 2 that is

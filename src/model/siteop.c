@@ -105,6 +105,28 @@ static kl_status read_adjoint(reader *r, double *m)
     return KL_OK;
 }
 
+/* A name that the type has not becomes `missing'. */
+static kl_status read_name(reader *r, const char *name, double *m)
+{
+    const int d = r->type->dim;
+    const kl_site_word *w = r->type->word;
+    int a = 0;
+    while (a < r->type->nop && (!r->type->op[a].named || strcmp(r->type->op[a].name, name) != 0)) a++;
+    memset(m, 0, (size_t)d * (size_t)d * sizeof *m);
+    if (a < r->type->nop) {
+        const kl_site_op *const op = &r->type->op[a];
+        for (int k = 0; k < op->nelem; k++) m[op->elem[k].row + op->elem[k].col * d] = op->elem[k].value;
+        return KL_OK;
+    }
+    while (w != NULL && w->name != NULL && strcmp(w->name, name) != 0) w++;
+    if (w != NULL && w->name != NULL) {
+        reader inside = {.type = r->type, .text = w->text, .at = w->text, .depth = r->depth, .err = r->err};
+        return read_sum(&inside, m);
+    }
+    snprintf(r->missing, sizeof r->missing, "%s", name);
+    return KL_OK;
+}
+
 static kl_status read_atom(reader *r, double *m)
 {
     const int d = r->type->dim;
@@ -141,14 +163,7 @@ static kl_status read_atom(reader *r, double *m)
             r->at++;
         } else {
             r->at += n;
-            int a = 0;
-            while (a < r->type->nop && (!r->type->op[a].named || strcmp(r->type->op[a].name, name) != 0)) a++;
-            memset(m, 0, (size_t)d * (size_t)d * sizeof *m);
-            if (a == r->type->nop) memcpy(r->missing, name, sizeof name);
-            else
-                for (int k = 0; k < r->type->op[a].nelem; k++)
-                    m[r->type->op[a].elem[k].row + r->type->op[a].elem[k].col * d] =
-                        r->type->op[a].elem[k].value;
+            KL_TRY(read_name(r, name, m));
         }
     } else return bad(r, "an operator, a number or '(' is expected");
     r->depth--;
@@ -207,22 +222,34 @@ out:
     return st;
 }
 
+enum { MOST_LISTED = 64 };
+
+/* Adds a name that is new to list[MOST_LISTED], *n of them, with NULL behind the last. A product is known by
+   its factors. */
+static void list_name(const char *name, const char **list, int *n)
+{
+    for (int k = 0; k < *n; k++)
+        if (strcmp(list[k], name) == 0) return;
+    if (strchr(name, '*') != NULL || *n + 1 >= MOST_LISTED) return;
+    list[(*n)++] = name;
+    list[*n] = NULL;
+}
+
 static kl_status no_such_name(const kl_model *m, const char *text, const char *name, kl_err *err)
 {
-    const char *list[64];
+    const char *list[MOST_LISTED] = {NULL};
     char all[512] = "";
     int n = 0;
-    for (int t = 0; t < m->ntype; t++)
-        for (int a = 1; a < m->type[t].nop && n + 1 < (int)(sizeof list / sizeof *list); a++) {
-            if (!m->type[t].op[a].named) continue;
-            int seen = 0;
-            for (int k = 0; k < n; k++) seen |= strcmp(list[k], m->type[t].op[a].name) == 0;
-            if (seen) continue;
-            list[n++] = m->type[t].op[a].name;
-            const size_t at = strlen(all);
-            snprintf(all + at, sizeof all - at, "%s%s", n > 1 ? ", " : "", m->type[t].op[a].name);
-        }
-    list[n] = NULL;
+    for (int t = 0; t < m->ntype; t++) {
+        for (int a = 1; a < m->type[t].nop; a++)
+            if (m->type[t].op[a].named) list_name(m->type[t].op[a].name, list, &n);
+        for (const kl_site_word *w = m->type[t].word; w != NULL && w->name != NULL; w++)
+            list_name(w->name, list, &n);
+    }
+    for (int k = 0; k < n; k++) {
+        const size_t at = strlen(all);
+        snprintf(all + at, sizeof all - at, "%s%s", k > 0 ? ", " : "", list[k]);
+    }
     const char *const near = kl_closest(name, list);
     return kl_fail(err, KL_EINPUT, "operator '%.200s': '%s' is no operator of model %s%s%s%s; it has %s",
                    text, name, m->name, near ? ", did you mean '" : "", near ? near : "", near ? "'?" : "",
