@@ -182,8 +182,8 @@ local function type_view(v, index)
         if not t.spin then view.product_rows[p] = product_view(t, p) end
     end
     view.steps = t.spin and step_views(t) or false
-    local i, tail = int(index), "type%s_product, NULL, NULL, NULL"
-    if t.spin then tail = "NULL, type%s_spin, type%s_other, type%s_vector" end
+    local i, tail = int(index), "type%s_product, NULL, NULL, NULL, NULL"
+    if t.spin then tail = "NULL, type%s_spin, type%s_other, type%s_vector, NULL" end
     view.init = fill("%s, %s, %s, type%s_state, type%s_charge, %s, type%s_op, %s", text(t.name),
         text_or_null(t.where), int(#t.states), i, i, int(#t.ops), i, fill(tail, i, i, i))
     return view

@@ -63,7 +63,6 @@ typedef struct kl_site_type {
     const int (*state_charge)[KL_MAX_CHARGE]; /* [dim][KL_MAX_CHARGE] */
     int nop;
     const kl_site_op *op; /* [nop] */
-    const kl_site_word *word; /* further names to measure by, ended by NULL; NULL: none */
     /* [nop][nop]: op[a] * op[b] as matrices on one site; NULL where the total spin is a charge */
     const kl_site_product *product;
     /* NULL where the total spin is no charge. With it states are steps: a multiplet of spin[s] / 2 that is
@@ -73,6 +72,7 @@ typedef struct kl_site_type {
     /* [dim][dim]: row s the component of that multiplet with the projection state_charge[s][spin] / 2, in the
        states that the site has in the variant without the total spin */
     const double *vector;
+    const kl_site_word *word; /* further names to measure by, ended by one of NULL; NULL: none */
 } kl_site_type;
 
 typedef enum kl_place {

@@ -16,25 +16,36 @@
 enum {
     LEADING = 16,
     LEADING_TOLD = 6,
+    MAX_NAME = 64,
 };
 #define TRACES 1e-8 /* electrons: what traces of density matrices may be off by, before they are refused */
 
-static kl_status tell_natural(int n, const double *up, const double *dn, kl_result *r, kl_err *err)
+/* Adds what is told of state k: under `name', of excited states under "state_1/" and so on before it. */
+static kl_status tell(int k, const char *name, const char *note, int rank, const int64_t *shape,
+                      const double *data, kl_result *r, kl_err *err)
+{
+    char whole[MAX_NAME], prefix[24] = "";
+    if (k > 0) snprintf(prefix, sizeof prefix, "state_%d/", k);
+    snprintf(whole, sizeof whole, "%s%.36s", prefix, name);
+    return kl_result_add(r, whole, note, rank, shape, data, err);
+}
+
+static kl_status tell_natural(int k, int n, const double *up, const double *dn, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const int64_t length = n;
     double *sum = NULL, *w = NULL;
     KL_TRY(kl_alloc(&sum, (int64_t)n * n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&w, n, KL_MEM_WORK, err));
-    for (int64_t k = 0; k < (int64_t)n * n; k++) sum[k] = up[k] + dn[k];
+    for (int64_t i = 0; i < (int64_t)n * n; i++) sum[i] = up[i] + dn[i];
     KL_TRY(kl_dense_eig(n, sum, n, w, err));
-    for (int k = 0; k < n / 2; k++) {
-        const double low = w[k];
-        w[k] = w[n - 1 - k];
-        w[n - 1 - k] = low;
+    for (int i = 0; i < n / 2; i++) {
+        const double low = w[i];
+        w[i] = w[n - 1 - i];
+        w[n - 1 - i] = low;
     }
-    KL_TRY(kl_result_add(r, "molecule/natural_occupations", "of the spin-summed density matrix, descending",
-                         1, &length, w, err));
+    KL_TRY(tell(k, "molecule/natural_occupations", "of the spin-summed density matrix, descending", 1,
+                &length, w, r, err));
 out:
     kl_free(&sum);
     kl_free(&w);
@@ -73,7 +84,7 @@ static int sign_of(const kl_molecule *m, const int *state)
     return kl_phase_sort(n, key, odd, NULL);
 }
 
-static kl_status tell_leading(const kl_moleculetask *t, kl_measure *m, kl_result *r, kl_err *err)
+static kl_status tell_leading(const kl_moleculetask *t, kl_measure *m, int which, kl_result *r, kl_err *err)
 {
     kl_status st = KL_OK;
     const int norb = t->m->norb;
@@ -98,10 +109,10 @@ static kl_status tell_leading(const kl_moleculetask *t, kl_measure *m, kl_result
     if (n > LEADING_TOLD) strcat(note, " ...");
     const int64_t shape[2] = {n, norb};
     if (n == 0) goto out;
-    KL_TRY(kl_result_add(r, "molecule/leading_coefficients", note, 1, shape, amplitude, err));
-    KL_TRY(kl_result_add(r, "molecule/leading_determinants",
-                         "active orbitals in the file's order: 0 empty, 1 up, 2 down, 3 both", 2, shape,
-                         occupied, err));
+    KL_TRY(tell(which, "molecule/leading_coefficients", note, 1, shape, amplitude, r, err));
+    KL_TRY(tell(which, "molecule/leading_determinants",
+                "active orbitals in the file's order: 0 empty, 1 up, 2 down, 3 both", 2, shape, occupied, r,
+                err));
 out:
     kl_free(&state);
     kl_free(&occupied);
@@ -159,54 +170,85 @@ out:
     return st;
 }
 
+/* What all states are told by. */
+typedef struct telling {
+    const kl_moleculetask *t;
+    kl_exec *ex;
+    const kl_lattice *lat;
+    const kl_terms *plain;
+    const kl_state *state;
+    int two;
+    kl_densities *d;
+    double *value, *one[2]; /* of d's terms; [norb][norb] of each spin */
+    double mixed; /* of the lowest state: kl_densities_spin_mixed */
+} telling;
+
+/* The lowest state alone has what costs more, or is more to read. */
+static kl_status tell_state(telling *s, int k, kl_result *r, kl_err *err)
+{
+    static const char *const note = "<cdag_p c_q>, active orbitals in the file's order";
+    kl_status st = KL_OK;
+    const kl_moleculetask *const t = s->t;
+    const int n = t->m->norb;
+    const int64_t shape[2] = {n, n};
+    kl_state *component = NULL;
+    kl_measure *m = NULL;
+    KL_TRY(kl_measure_create(s->ex, s->state, k, s->lat, &m, err));
+    KL_TRY(kl_measure_terms(m, kl_densities_terms(s->d), s->value, err));
+    kl_densities_one(s->d, s->value, s->one[0], s->one[1]);
+    KL_TRY(tell(k, "molecule/density_up", note, 2, shape, s->one[0], r, err));
+    KL_TRY(tell(k, "molecule/density_dn", note, 2, shape, s->one[1], r, err));
+    if (k == 0) KL_TRY(tell_information(s->d, n, s->value, r, err));
+    if (s->plain != NULL) { /* amplitudes are those of one component */
+        kl_measure_destroy(&m);
+        KL_TRY(kl_components_create(s->ex, s->state, k, s->plain, NULL, &component, err));
+        KL_TRY(kl_measure_create(s->ex, component, 0, s->lat, &m, err));
+    }
+    KL_TRY(tell_leading(t, m, k, r, err));
+    if (k == 0 && s->two) KL_TRY(tell_two(t, s->d, s->value, (const double *const *)s->one, r, err));
+    if (t->f->unrestricted) goto out;
+    KL_TRY(tell_natural(k, n, s->one[0], s->one[1], r, err));
+    const double s2 = kl_densities_spin(s->d, s->value, t->nup - t->ndn),
+                 mixed = kl_densities_spin_mixed(s2, t->nup - t->ndn);
+    if (k == 0) s->mixed = mixed;
+    KL_TRY(tell(k, "molecule/s2",
+                mixed == 0 ? "<S^2>"
+                : k > 0    ? "<S^2>; no total spin has it: states of several spins are mixed; --charge S=... "
+                             "keeps one spin"
+                           : "<S^2>; no total spin has it: states of several spins are mixed, and the "
+                             "energy's error is told larger for that; --charge S=... keeps one spin",
+                0, NULL, &s2, r, err));
+out:
+    kl_measure_destroy(&m);
+    kl_state_destroy(&component);
+    return st;
+}
+
 kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
                                   const kl_terms *plain, const kl_state *state, int two, kl_result *r,
                                   kl_err *err)
 {
     kl_status st = KL_OK;
-    const int n = t->m->norb;
-    kl_state *component = NULL;
-    const int64_t shape[2] = {n, n};
-    kl_measure *m = NULL;
-    kl_densities *d = NULL;
-    double *one[2] = {NULL, NULL}, *value = NULL;
-    KL_TRY(kl_densities_create(plain != NULL ? t->other : t->m, two, &d, err));
-    KL_TRY(kl_alloc(&value, kl_densities_terms(d)->nterm, KL_MEM_WORK, err));
-    KL_TRY(kl_measure_create(ex, state, 0, lat, &m, err));
-    KL_TRY(kl_measure_terms(m, kl_densities_terms(d), value, err));
-    for (int spin = 0; spin < 2; spin++) KL_TRY(kl_alloc(&one[spin], (int64_t)n * n, KL_MEM_WORK, err));
-    kl_densities_one(d, value, one[0], one[1]);
-    KL_TRY(kl_result_add(r, "molecule/density_up", "<cdag_p c_q>, active orbitals in the file's order", 2,
-                         shape, one[0], err));
-    KL_TRY(kl_result_add(r, "molecule/density_dn", "<cdag_p c_q>, active orbitals in the file's order", 2,
-                         shape, one[1], err));
-    KL_TRY(tell_information(d, n, value, r, err));
-    if (plain != NULL) { /* amplitudes are those of one component */
-        kl_measure_destroy(&m);
-        KL_TRY(kl_components_create(ex, state, 0, plain, NULL, &component, err));
-        KL_TRY(kl_measure_create(ex, component, 0, lat, &m, err));
+    const int64_t square = (int64_t)t->m->norb * t->m->norb;
+    /* the others are guards */
+    const int nstate = r->dmrg.nstate < state->nstate ? r->dmrg.nstate : state->nstate;
+    telling s = {.t = t, .ex = ex, .lat = lat, .plain = plain, .state = state, .two = two};
+    KL_TRY(kl_densities_create(plain != NULL ? t->other : t->m, two, &s.d, err));
+    KL_TRY(kl_alloc(&s.value, kl_densities_terms(s.d)->nterm, KL_MEM_WORK, err));
+    for (int spin = 0; spin < 2; spin++) KL_TRY(kl_alloc(&s.one[spin], square, KL_MEM_WORK, err));
+    KL_TRY(tell_state(&s, 0, r, err));
+    if (two && nstate > 1) {
+        kl_densities_destroy(&s.d);
+        KL_TRY(kl_densities_create(plain != NULL ? t->other : t->m, 0, &s.d, err));
     }
-    KL_TRY(tell_leading(t, m, r, err));
-    if (two) KL_TRY(tell_two(t, d, value, (const double *const *)one, r, err));
-    if (t->f->unrestricted) goto out;
-    KL_TRY(tell_natural(n, one[0], one[1], r, err));
-    const double s2 = kl_densities_spin(d, value, t->nup - t->ndn),
-                 mixed = kl_densities_spin_mixed(s2, t->nup - t->ndn);
+    for (int k = 1; k < nstate; k++) KL_TRY(tell_state(&s, k, r, err));
     /* sweeps of such states lie on a line that says nothing of what parts the spins: Fe2S2 of 400 states,
        <S^2> of 3.2, is 2.6 millihartree too high, 1.6 by the line */
-    r->dmrg.error_estimate *= 1 + mixed;
-    KL_TRY(kl_result_add(r, "molecule/s2",
-                         mixed > 0
-                             ? "<S^2>; no total spin has it: states of several spins are mixed, and the "
-                               "energy's error is told larger for that; --charge S=... keeps one spin"
-                             : "<S^2>",
-                         0, NULL, &s2, err));
+    r->dmrg.error_estimate *= 1 + s.mixed;
 out:
-    kl_measure_destroy(&m);
-    kl_state_destroy(&component);
-    kl_densities_destroy(&d);
-    kl_free(&value);
-    kl_free(&one[0]);
-    kl_free(&one[1]);
+    kl_densities_destroy(&s.d);
+    kl_free(&s.value);
+    kl_free(&s.one[0]);
+    kl_free(&s.one[1]);
     return st;
 }

@@ -172,8 +172,9 @@ const kl_option_row kl_option_table[] = {
          "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, spectrum, variance, ...; `kronlat "
          "measure --help' lists them"),
     LIST("measure", 0, "WHAT", RUN, B(DMRG_MOLECULE), measure,
-         "measure at the end, once for each: corr(cdag_up,c_up) (one-body density matrix), populations, "
-         "entropy, spectrum, variance, ...; `kronlat measure --help' lists them"),
+         "measure at the end, once for each: an operator of each orbital (n_up, docc, Sz), corr(Sz,Sz), "
+         "corr(cdag_up,c_up) (one-body density matrix), populations, entropy, spectrum, variance, ...; `kronlat "
+         "measure --help' lists them"),
     LIST("measure", 0, "WHAT", RUN, B(ED), measure,
          "measure at the end, once for each: an operator (Sz), corr(Sp,Sm), string(Sz,expipi(Sz),Sz), "
          "structure(Sz,Sz), product(Sz@0,Sz@5), populations, entropy, variance, ...; `kronlat measure --help' "

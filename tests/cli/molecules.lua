@@ -58,6 +58,34 @@ local _, mine = kit.energy("dmrg n2-sto3g.fcidump -o none --accuracy 1e-11" .. T
 for k, w in ipairs(doc and doc.states and doc.states[1].natural_occupations or {}) do
     ok(near(told(mine, "natural_occupations")[k], w, 1e-6), "natural occupation " .. k .. " is full CI's", w)
 end
+do -- of excited states, too; and operators of an orbital, by the words that lattice models have for them
+    local asked = " o2-triplet-sto3g.fcidump --ms2 2 --irrep 4"
+    local _, exact = kit.energy("ci" .. asked .. " --roots 3 --space full --density")
+    local _, d = kit.energy("dmrg" .. asked .. " --states 3 --accuracy 1e-11 -o o2.h5 --measure n_up --measure Sz"
+        .. " --measure 'corr(Sz,Sz)' --measure docc" .. T)
+    for k, s in ipairs(exact and exact.states or {}) do
+        local function of(name)
+            return d.measurements[(k > 1 and "state_" .. k - 1 .. "/" or "") .. "molecule/" .. name].value
+        end
+        local worst = math.abs(of "s2" - s.s2)
+        for i, w in ipairs(s.natural_occupations) do
+            worst = math.max(worst, math.abs(w - of "natural_occupations"[i]))
+        end
+        ok(worst < 1e-6, "<S^2> and natural occupations of state " .. k .. " are full CI's", worst, s.s2)
+    end
+    local up, dn, worst, sum = told(d, "density_up"), told(d, "density_dn"), 0, 0
+    local function of(name) return d.measurements[name].value end
+    for i = 1, 10 do
+        worst = math.max(worst, math.abs(of "local/n_up"[i] - up[i][i]),
+            math.abs(of "local/Sz"[i] - (up[i][i] - dn[i][i]) / 2),
+            math.abs(of "correlation/Sz,Sz"[i][i] - (up[i][i] + dn[i][i] - 2 * of "local/docc"[i]) / 4))
+        for j = 1, 10 do sum = sum + of "correlation/Sz,Sz"[i][j] end
+    end
+    ok(worst < 1e-9 and near(sum, 1, 1e-9), "n_up, Sz, docc and corr(Sz,Sz) of orbitals", worst, sum)
+    local _, _, err = run "measure o2.h5 --measure n_x"
+    ok(err and err:find("it has cdag_up, cdag_dn, c_dn, c_up, n_up, n_dn, n, docc, Sz, Sp, Sm, P;", 1, true),
+        "operators of an orbital are listed", err)
+end
 -- A lattice model written as integrals: nothing is exchanged, and the hoppings tell who stands beside whom.
 local chain, place = { "&FCI NORB=8,NELEC=8,MS2=0,\n ORBSYM=1,1,1,1,1,1,1,1,\n ISYM=1,\n&END" },
     { 5, 2, 8, 1, 6, 3, 7, 4 }
@@ -300,7 +328,7 @@ refused("dmrg lih-sto3g.fcidump --reference 22", "names 2 orbitals")
 refused("dmrg lih-sto3g.fcidump --reference 220000 --reference lowest", "one determinant")
 refused("dmrg lih-sto3g.fcidump --accuracy 1", "--accuracy")
 refused("dmrg lih-sto3g.fcidump --threshold -1", "--threshold")
-refused("dmrg lih-sto3g.fcidump --measure Sz", "'Sz' is no operator of model molecule")
+refused("dmrg lih-sto3g.fcidump --measure Sq", "'Sq' is no operator of model molecule")
 refused("dmrg lih-sto3g.fcidump -o lih-sto3g.fcidump", "would replace the FCIDUMP file")
 refused("dmrg h2o-sto3g.fcidump --start n2.h5", "n2.h5")
 refused("dmrg n2-sto3g.fcidump --start n2.h5 --order canonical", "another order")

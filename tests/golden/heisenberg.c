@@ -58,7 +58,7 @@ static const kl_site_product type0_product[] = {
 };
 
 static const kl_site_type types[] = {
-    {"spin(1/2)", NULL, 2, type0_state, type0_charge, 6, type0_op, type0_product, NULL, NULL, NULL}, /* spin(1/2), 2 states, on every site */
+    {"spin(1/2)", NULL, 2, type0_state, type0_charge, 6, type0_op, type0_product, NULL, NULL, NULL, NULL}, /* spin(1/2), 2 states, on every site */
 };
 
 /* Coefficients: steps {operation, operands, number}; the last one is the coefficient. */

@@ -53,7 +53,7 @@ static const double type0_vector[] = {
 };
 
 static const kl_site_type types[] = {
-    {"electron", NULL, 4, type0_state, type0_charge, 5, type0_op, NULL, type0_spin, type0_other, type0_vector}, /* electron, 4 states, on every site */
+    {"electron", NULL, 4, type0_state, type0_charge, 5, type0_op, NULL, type0_spin, type0_other, type0_vector, NULL}, /* electron, 4 states, on every site */
 };
 
 /* Coefficients: steps {operation, operands, number}; the last one is the coefficient. */
