@@ -32,6 +32,8 @@ typedef struct kl_dmrgrun {
     kl_err why;
     int measured; /* 1: unmeasured says what became of it, of the first of several ranks */
     kl_pace pace;
+    double began; /* seconds of the clock */
+    int advised;  /* 1: the total spin was told of, if there is any */
     kl_result_writing *keeping; /* NULL, or the checkpoint that a thread writes */
     int owed; /* 1: a sweep ended while it did, of which none was kept */
     kl_result_writing *writing; /* NULL, or the file that holds the state of r already: kl_result_end */

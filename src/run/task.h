@@ -54,6 +54,9 @@ kl_status kl_task_twin(kl_task *t, kl_err *err) KL_MUST_CHECK;
 const kl_terms *kl_task_plain(const kl_task *t);
 /* The model whose operators and states the user names: without the total spin. */
 const kl_model *kl_task_named(const kl_task *t);
+/* 1: the run of t->dmrg.target can have the total spin as a charge, too; take: the options for that, of the
+   lowest spin that the sector has. Reads and checks the other variant of the model: not for free. */
+int kl_task_spin_instead(kl_task *t, char *take, size_t size);
 /* What the total spin as a charge does not go with. */
 kl_status kl_task_check_spin(const kl_task *t, kl_err *err) KL_MUST_CHECK;
 

@@ -40,12 +40,18 @@ static void eliminate(int n, double a[NORMAL][NORMAL], double *y, double *x)
     for (int k = 0; k < n; k++) x[k] = row_of[k] < 0 ? 0 : y[row_of[k]] / a[row_of[k]][k];
 }
 
-/* Charge c of the component Sz = S of a state with these charges, where it is a sum of multiples of the
-   charges that stay and of Sz; *known 0: it is not. */
-static int component_charge(const kl_task *t, kl_qn q, int c, int *known)
+/* The variants of a model with the total spin and without; back 1: from charges without to those with. */
+typedef struct variants {
+    const kl_model *with, *plain;
+    int back;
+} variants;
+
+/* Charge c, in the other variant, of the component Sz = S of a state with charges q, where it is a sum of
+   multiples of these; *known 0: it is not. */
+static int other_charge(const variants *v, kl_qn q, int c, int *known)
 {
-    const kl_model *const with = t->model, *const plain = t->twin_tables->model;
-    const int n = with->ncharge;
+    const kl_model *const with = v->with, *const plain = v->plain, *const to = v->back ? with : plain;
+    const int n = v->back ? plain->ncharge : with->ncharge;
     double a[NORMAL][NORMAL] = {{0}}, y[NORMAL] = {0}, x[NORMAL], sum = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (int k = 0; k < with->ntype; k++)
@@ -53,19 +59,21 @@ static int component_charge(const kl_task *t, kl_qn q, int c, int *known)
                 const kl_site_type *const site = &with->type[k];
                 int state = 0;
                 while (fabs(site->vector[s * site->dim + state]) < 1e-9) state++;
-                double value = plain->type[k].state_charge[state][c];
+                const int *const here = site->state_charge[s],
+                                 *const there = plain->type[k].state_charge[state],
+                                 *const of = v->back ? there : here;
+                double value = v->back ? here[c] : there[c];
                 for (int i = 0; i < n; i++) {
-                    y[i] += pass ? 0 : site->state_charge[s][i] * value;
-                    for (int j = 0; j < n && !pass; j++)
-                        a[i][j] += site->state_charge[s][i] * site->state_charge[s][j];
+                    y[i] += pass ? 0 : of[i] * value;
+                    for (int j = 0; j < n && !pass; j++) a[i][j] += of[i] * of[j];
                 }
-                for (int i = 0; i < n && pass; i++) value -= x[i] * site->state_charge[s][i];
+                for (int i = 0; i < n && pass; i++) value -= x[i] * of[i];
                 if (pass && fabs(value) > 1e-9) *known = 0;
             }
         if (!pass) eliminate(n, a, y, x);
     }
     for (int i = 0; i < n; i++) sum += x[i] * q.v[i];
-    if (plain->charge[c].modulus > 0 || fabs(sum - (double)lround(sum)) > 1e-9) *known = 0;
+    if (to->charge[c].modulus > 0 || fabs(sum - (double)lround(sum)) > 1e-9) *known = 0;
     return (int)lround(sum);
 }
 
@@ -74,6 +82,7 @@ static kl_status refuse_ed(const kl_task *t, kl_err *err)
 {
     const kl_options *const o = t->o;
     const kl_model *const plain = t->twin_tables->model;
+    const variants v = {t->model, plain, 0};
     kl_qn q = kl_qn_zero();
     char take[300] = "", value[32];
     int known = o->charge.n == t->model->ncharge;
@@ -85,10 +94,10 @@ static kl_status refuse_ed(const kl_task *t, kl_err *err)
         known = kl_qn_set(t->model, &q, name, o->charge.text[i] + length + 1, err) == KL_OK;
     }
     for (int c = 0; c < plain->ncharge && known; c++) {
-        const int v = component_charge(t, q, c, &known);
+        const int is = other_charge(&v, q, c, &known);
         const size_t at = strlen(take);
         snprintf(take + at, sizeof take - at, " --charge %s=%s", plain->charge[c].name,
-                 kl_charge_print(&plain->charge[c], v, value, sizeof value));
+                 kl_charge_print(&plain->charge[c], is, value, sizeof value));
     }
     return kl_fail(err, KL_EINPUT,
                    "--charge S=: exact diagonalization works with Sz, and tells S of each state: take%s",
@@ -122,6 +131,40 @@ kl_status kl_task_check_spin(const kl_task *t, kl_err *err)
                        "path:0,1/2,0,1/2, or leave --start out, or give Sz in place of S",
                        o->start);
     return KL_OK;
+}
+
+/* 1: H has a variant of the total spin with these parameters, and t->twin is of it. */
+static int keeps_spin(kl_task *t)
+{
+    kl_err ignored;
+    kl_terms *terms = NULL;
+    if (kl_model_spin(t->model) >= 0 || t->o->pin.n > 0 || t->o->infinite || t->o->start != NULL) return 0;
+    if (kl_task_twin(t, &ignored) != KL_OK || kl_model_spin(t->twin->model) < 0) return 0;
+    if (t->molecule != NULL) return 1;
+    kl_params values = *t->params; /* both variants have the same, as the model's text has them */
+    values.model = t->twin->model;
+    const kl_status st = kl_terms_create(values.model, t->lat, &values, &terms, &ignored);
+    kl_terms_destroy(&terms);
+    return st == KL_OK;
+}
+
+int kl_task_spin_instead(kl_task *t, char *take, size_t size)
+{
+    int known = 1;
+    char value[32];
+    take[0] = '\0';
+    if (!keeps_spin(t)) return 0;
+    const kl_model *const with = t->twin->model;
+    const variants v = {with, t->model, 1};
+    for (int c = 0; c < with->ncharge && known; c++) {
+        if (t->molecule != NULL && c != kl_model_spin(with)) continue; /* its options say them otherwise */
+        int is = other_charge(&v, t->dmrg.target, c, &known);
+        const size_t at = strlen(take);
+        if (c == kl_model_spin(with) && is < 0) is = -is;
+        snprintf(take + at, size - at, "%s--charge %s=%s", at > 0 ? " " : "", with->charge[c].name,
+                 kl_charge_print(&with->charge[c], is, value, sizeof value));
+    }
+    return known;
 }
 
 /* ---------------------------------------------------------------- starts by a path */
