@@ -6,6 +6,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/schedule.h"
 #include "dmrg/forecast.h"
+#include "dmrg/gaps.h"
 #include <limits.h>
 #include <math.h>
 
@@ -99,14 +100,6 @@ static int held_most(const kl_schedule *s)
 
 /* ---- 1. guards ---- */
 
-/* Last row that knows the gap of guard i; NULL: none does. */
-static const kl_dmrg_row *gap_row(const kl_dmrg_result *res, int i)
-{
-    for (int k = res->nrow - 1; k >= 0; k--)
-        if (isfinite(res->row[k].gap[i])) return &res->row[k];
-    return NULL;
-}
-
 /* 1: a probe saw a state too close to tell how close, and no sweep has carried it since. */
 static int suspicious(const kl_schedule *s, const kl_dmrg_row *row, int i)
 {
@@ -124,23 +117,26 @@ static double gap_beyond(const kl_schedule *s, const kl_dmrg_result *res, int he
     double gap = INFINITY;
     *unresolved = 0;
     for (int i = 0; i < KL_NGUARD; i++) {
-        const kl_dmrg_row *const row = gap_row(res, i);
-        if (!row || s->opts->nstate + i < held) continue;
-        const double g = fmax(row->gap[i], 0);
+        const kl_dmrg_row *const row = kl_gaps_row(res, i);
+        if (!row) continue;
+        const double g = kl_gaps_in(res, row, i);
+        /* a guard that is held may be another state than the lowest seen */
+        if (s->opts->nstate + i < held && !(g < FALLING * row->gap[i])) continue;
         /* two that agree in every digit are not told apart, either: 0 is for none */
         if (g < IGNORED * wanted || suspicious(s, row, i))
             *unresolved = fmax(*unresolved, fmax(g, rounding_of(s)));
         else {
             gap = fmin(gap, g);
-            if (g < NEAR * s->unit.gap && uncertain < INFINITY && not_parted(g, uncertain))
+            const int close = g < NEAR * s->unit.gap && uncertain < INFINITY;
+            if (close && (not_parted(g, uncertain) || kl_gaps_falls(res, row, i, FALLING)))
                 *unresolved = fmax(*unresolved, g);
         }
     }
     /* none was let go: the highest guard bounds those beyond it */
     const int last = held - s->opts->nstate - 1;
     if (!(gap < INFINITY) && last >= 0 && last < KL_NGUARD) {
-        const kl_dmrg_row *const row = gap_row(res, last);
-        if (row && row->gap[last] > IGNORED * wanted) gap = row->gap[last];
+        const kl_dmrg_row *const row = kl_gaps_row(res, last);
+        if (row && kl_gaps_in(res, row, last) > IGNORED * wanted) gap = kl_gaps_in(res, row, last);
     }
     return gap;
 }
@@ -185,7 +181,7 @@ static int held_next(const kl_schedule *s, const kl_dmrg_result *res, const kl_o
 
 int kl_schedule_unguarded(const kl_schedule *s, const kl_dmrg_result *res)
 {
-    return !exact_row(s, res) && held_most(s) > s->opts->nstate && gap_row(res, 0) == NULL;
+    return !exact_row(s, res) && held_most(s) > s->opts->nstate && kl_gaps_row(res, 0) == NULL;
 }
 
 /* ---- 2. the outlook ---- */
@@ -399,6 +395,7 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
     if (!(o->truncation < INFINITY)) return KL_WAIT_SWEEPS;
     if (o->truncation > left * o->wanted)
         return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
+    if (o->lower > left * exact) return KL_WAIT_TRUNCATION;
     if (o->solver > left * exact) return KL_WAIT_SOLVER;
     if (o->kept > fmax(o->kept_wanted, 64 * rounding_of(s)) || o->lacks > o->lacks_wanted)
         return KL_WAIT_KEPT;
@@ -417,8 +414,8 @@ static void look_at_next(const kl_schedule *s, const kl_dmrg_result *res, int he
     o->next = o->gap;
     o->mixed = o->unresolved;
     for (int i = 0; i < KL_NGUARD && i < held - s->opts->nstate; i++) {
-        const kl_dmrg_row *const row = gap_row(res, i);
-        const double g = row ? fmax(row->gap[i], 0) : INFINITY;
+        const kl_dmrg_row *const row = kl_gaps_row(res, i);
+        const double g = row ? kl_gaps_in(res, row, i) : INFINITY;
         if (g <= bar || (g <= o->wanted && o->kept + bar > HOLDS * g)) {
             o->mixed = fmax(o->mixed, fmax(g, rounding_of(s)));
             o->bar = fmax(o->bar, g);
@@ -453,7 +450,8 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
         fmax(CLOSING_RESIDUAL * sqrt(o.lacks_wanted) * divisor(s, o.gap), CLOSING_CHANGE * rounding_of(s));
     /* what truncations cost from the middle to the end is lacking at the middle, too; a state not told apart
        is known no better itself */
-    o.bar = fmax(fmax(fmax(o.truncation, exact ? 0 : o.kept), o.solver) + o.unresolved,
+    o.lower = kl_gaps_lower(res, s->opts->nstate);
+    o.bar = fmax(fmax(fmax(fmax(o.truncation, o.lower), exact ? 0 : o.kept), o.solver) + o.unresolved,
                  (closing_sweeps(s, res) > 0 ? 16 : 4) * rounding_of(s));
     look_at_next(s, res, held, &o);
     /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. Rounding
@@ -612,8 +610,9 @@ static kl_stage closing(const kl_schedule *s, const kl_dmrg_result *res, const k
     const int whole = s->block < INT_MAX / 4 ? 4 * s->block : INT_MAX;
     int held = s->opts->nstate;
     for (int i = 0; i < KL_NGUARD && s->opts->nstate + i < held_most(s); i++) {
-        const kl_dmrg_row *const row = gap_row(res, i);
-        if (row && row->gap[i] < NEAR * s->unit.gap && row->gap[i] > now->bar) held = s->opts->nstate + i + 1;
+        const kl_dmrg_row *const row = kl_gaps_row(res, i);
+        const double gap = row ? kl_gaps_in(res, row, i) : INFINITY;
+        if (gap < NEAR * s->unit.gap && gap > now->bar) held = s->opts->nstate + i + 1;
     }
     return (kl_stage){.m = whole < m_cap_of(s) ? whole : m_cap_of(s), /* a cut between has a site more */
                       .held = held,

@@ -41,6 +41,7 @@ typedef struct kl_outlook {
     /* error left by the eigensolver: residual^2 / gap, or the residual itself where the sector is solved as a
        whole */
     double solver;
+    double lower; /* what another sweep found below the energy told */
     double kept; /* <H> of the state at the end of the sweep, above the energy told */
     /* where the energy is exact: the weight that its state is short of, and what that may be */
     double lacks, lacks_wanted;

@@ -234,6 +234,27 @@ static int find_parts(const kl_terms *t, int *parent)
     return count;
 }
 
+kl_status kl_stringtrials_parts(const kl_terms *t, int *part, int *n, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_terms strong = {0};
+    int *parent = NULL;
+    *n = 0;
+    KL_TRY(kl_alloc(&parent, t->nsite, KL_MEM_WORK, err));
+    KL_TRY(strong_of(t, &strong, err));
+    find_parts(&strong, parent);
+    for (int p = 0; p < t->nsite; p++) part[p] = -1;
+    for (int p = 0; p < t->nsite; p++) {
+        const int root = root_of(parent, p);
+        if (part[root] < 0) part[root] = (*n)++;
+        part[p] = part[root];
+    }
+out:
+    kl_terms_clear_own(&strong);
+    kl_free(&parent);
+    return st;
+}
+
 /* 1: sweeps leave each part the charges that they began with. */
 static int has_parts(const kl_terms *t)
 {

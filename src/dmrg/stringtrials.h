@@ -29,6 +29,10 @@ kl_status kl_stringtrials_weak(const kl_terms *t, int *count, kl_err *err) KL_MU
 /* 1: H has parts with charges of their own that nothing joins, or only what joins weakly. */
 int kl_stringtrials_loose(const kl_terms *t);
 
+/* part[nsite]: which of *n parts, from 0, a position is in where nothing joins two of them, or only what
+   joins weakly. */
+kl_status kl_stringtrials_parts(const kl_terms *t, int *part, int *n, kl_err *err) KL_MUST_CHECK;
+
 /* Behind a run: how many strings there are, and that a run which has converged waits for a search where it
    has left out sectors. Up to four strings of all sites, mirrors as a chain without charges has them, are
    none of this: sweeps begin in all their sectors. Neither has one that ended otherwise found the charges of

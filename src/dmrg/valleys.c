@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "dmrg/canonical.h"
 #include "dmrg/ownunit.h"
+#include "dmrg/partcharges.h"
 #include "dmrg/places.h"
 #include "dmrg/stringtrials.h"
 #include <math.h>
@@ -15,10 +16,14 @@ enum {
     KEPT_PART = 5,
     MOST_PARTS = 3,
     MOST_APPLY = 2, /* products with H a bond */
-    MOVING = 4 /* trials with moves that H forbids */
+    MOVING = 4, /* trials with moves that H forbids */
+    SHAKES = 4, /* half-sweeps from the state found, the last two without noise */
+    MOST_SHAKEN = 3, /* times that sweeps go on from there */
+    SHAKEN_MOST = 256 /* states of what is shaken, at most */
 };
 #define WEAKER 0.5
 #define NOISE 1e-4
+#define FAINT 1e-8 /* noise that leaves a state what it is */
 /* of the parts' sizes: what is smaller is no part */
 #define COUNTS 0.02
 /* -ln |<a|b>|^2 of two states, one of which is a trial's, that are not one: for each site, and at least */
@@ -35,6 +40,7 @@ enum {
 /* as long go trials with moves; and flops that are worth it anyhow */
 #define MOVING_WORK 0.3
 #define LEAST_WORK 1e9
+#define PARTS_WORK 0.3 /* of the run's: what energies of parts may take */
 
 /* ---- 1. parts ---- */
 
@@ -131,9 +137,11 @@ kl_status kl_valleys_follow(const kl_terms *t, int n, kl_terms *const *changed, 
     kl_engine *e = NULL;
     for (int k = 0; k < n; k++) {
         KL_TRY(kl_engine_create(changed[k], ex, o, &e, err));
-        KL_TRY(k == 0 ? kl_engine_start(e, KEPT, 0, NULL, err) : kl_engine_resume_take(e, &out->state, err));
+        KL_TRY(k == 0 ? kl_engine_start(e, KEPT, here->product != NULL, here->product, err)
+                      : kl_engine_resume_take(e, &out->state, err));
         for (int direction = 1; direction >= -1; direction -= 2)
-            KL_TRY(go(e, here, direction, NOISE, k == 0 && direction > 0, &out->energy, err));
+            KL_TRY(
+                go(e, here, direction, NOISE, k == 0 && direction > 0 && !here->product, &out->energy, err));
         KL_TRY(kl_engine_state(e, &out->energy, &out->state, err));
         *flop += e->flop;
         kl_engine_destroy(&e);
@@ -182,6 +190,12 @@ typedef struct search {
     int n; /* trials */
 } search;
 
+/* 1: trials have ended below the state found, whatever runs of their own would tell. */
+static int is_lower(const search *s)
+{
+    return s->best->state && s->best->energy < s->here->energy - LOWER * kl_terms_units(s->t).gap;
+}
+
 /* One trial. */
 static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engine_opts *e, kl_err *err)
 {
@@ -206,6 +220,63 @@ static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engin
     }
 out:
     kl_state_destroy(&next.state);
+    return st;
+}
+
+/* From the lowest charges of parts that nothing joins, or hardly. */
+static kl_status look_at_parts(search *s, const kl_engine_opts *e, const kl_dmrg_opts *o,
+                               const kl_dmrg_monitor *mon, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_valley_here *const own = s->here;
+    kl_valley_here here = *own;
+    kl_terms same = *s->t, *const changed = &same;
+    int *product = NULL;
+    KL_TRY(kl_partcharges_find(s->t, s->ex, e, o, mon, fmax(PARTS_WORK * own->flop, LEAST_WORK), &product,
+                               &s->flop, err));
+    if (!product) goto out;
+    here.product = product;
+    here.m = own->kept / KEPT_PART < KEPT_MOVING ? own->kept / KEPT_PART : KEPT_MOVING;
+    s->here = &here;
+    KL_TRY(look(s, 1, &changed, e, err));
+out:
+    s->here = own;
+    kl_free(&product);
+    return st;
+}
+
+/* From the state found: noise opens what two sites do not lead to, in bases with room for it. */
+static kl_status shake(search *s, const kl_engine_opts *e, kl_valley_settled *settled, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *engine = NULL;
+    kl_state *state = NULL;
+    kl_valley next = {0};
+    kl_valley_pass pass = {.m = 2 * s->here->kept, .max_apply = MOST_APPLY};
+    KL_TRY(kl_engine_create(s->t, s->ex, e, &engine, err));
+    KL_TRY(kl_state_copy(s->here->state, s->t, &state, err));
+    KL_TRY(kl_engine_resume_take(engine, &state, err));
+    for (int k = 0; k < SHAKES; k++) {
+        pass.direction = k % 2 == 0 ? 1 : -1;
+        pass.noise = k < SHAKES - 2 ? FAINT : 0;
+        KL_TRY(kl_valleys_pass(engine, &pass, &next.energy, err));
+    }
+    next.energy += s->t->constant;
+    const double below = s->here->energy - next.energy;
+    s->flop += engine->flop;
+    if (!(below > s->here->bar)) goto out;
+    if (settled->nshaken++ < MOST_SHAKEN) {
+        KL_TRY(kl_engine_state(engine, &next.energy, &next.state, err));
+        *s->best = next;
+        /* trials have looked around here */
+        settled->known = 1;
+        settled->energy = next.energy;
+        settled->bar = TWICE * below;
+        settled->beyond = settled->rival;
+    } else settled->rival = fmax(settled->rival, TWICE * below);
+out:
+    kl_state_destroy(&state);
+    kl_engine_destroy(&engine);
     return st;
 }
 
@@ -342,7 +413,9 @@ static kl_status compare_ended(search *s, const kl_engine_opts *e, const kl_dmrg
                                const kl_dmrg_monitor *mon, double *rival, kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(look_further(s, e, 1, err));
+    KL_TRY(look_at_parts(s, e, o, mon, err));
+    if (!s->best->state || s->best->energy >= s->here->energy - s->here->bar)
+        KL_TRY(look_further(s, e, 1, err));
     if (s->best->state) KL_TRY(run_there(s->t, s->ex, o, mon, s->here, s->best, rival, err));
 out:
     if (st != KL_OK) kl_state_destroy(&s->best->state);
@@ -362,7 +435,8 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
     if (here->ended) return compare_ended(&s, e, o, mon, &settled->rival, err);
     if (settled->known && fabs(here->energy - settled->energy) <= here->bar + settled->bar) {
         settled->rival = settled->beyond;
-        return KL_OK;
+        if (settled->nshaken > 0) KL_TRY(shake(&s, e, settled, err));
+        goto out;
     }
     KL_TRY(kl_places_compare(t, ex, e, o, mon, here, lower, settled, err));
     if (lower->state) goto out;
@@ -370,12 +444,14 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
        behind the sweeps of a chain */
     if (settled->strings > 0) KL_TRY(kl_stringtrials_count(t, &strings, err));
     KL_TRY(kl_stringtrials_weak(t, &loose, err));
-    KL_TRY(find_other(&s, e, strings, loose, err));
+    if (kl_stringtrials_loose(t)) KL_TRY(look_at_parts(&s, e, o, mon, err));
+    if (!is_lower(&s)) KL_TRY(find_other(&s, e, strings, loose, err));
     settled->ntrial = s.n;
-    if (lower->state && lower->energy >= here->energy - LOWER * kl_terms_units(t).gap)
-        KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));
+    if (lower->state && !is_lower(&s)) KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));
     if (!lower->state && settled->strings > 0)
         KL_TRY(kl_stringtrials_compare(t, ex, e, o, mon, here, lower, settled, err));
+    if (!lower->state && kl_stringtrials_loose(t) && here->kept <= SHAKEN_MOST)
+        KL_TRY(shake(&s, e, settled, err));
 out:
     if (st != KL_OK) kl_state_destroy(&lower->state);
     return st;

@@ -20,6 +20,7 @@ typedef struct kl_valley_settled {
     int strings; /* that may differ between states of one placement (places.h) */
     int ntrial; /* of the last search, with a part weakened or with moves */
     int cut; /* 1: not all placements were asked for, or not all strings tried: a lower state may be missed */
+    int nshaken; /* states that sweeps with noise led below the one found */
     int known; /* 1: a search led to a state of this energy, to be found next, and looked around there: */
     double energy, bar;
     double beyond; /* its rival */
@@ -32,6 +33,7 @@ typedef struct kl_valley_here { /* what a run has found */
     int kept, m; /* states that it keeps, and trials are to keep; 0: a few */
     int ended; /* 1: the run has not converged, its number of states or its schedule ended it */
     int mixed; /* 1: it is known that other states are not told apart from it */
+    const int *product; /* [nsite] of site states: trials begin with it; NULL: at random */
 } kl_valley_here;
 
 /* A trial: two half-sweeps of each of n changed Hs, one going on from the other, then of t; *out stays
@@ -62,6 +64,11 @@ int kl_valleys_wanted(const kl_dmrg_opts *o);
    above 0: another state lies within this of it, by a run of its own; such a run begins with a trial's state
    that ends close and differs from the one found by its overlap. *settled is zeroed before the first call,
    and is the same for those of one run.
+   Where there are such parts and all else ends no lower, sweeps with noise and more states follow from the
+   state found: what joins sites weakly over three positions is seen neither by two-site residuals nor by the
+   two-site variance, and a state may have lost what it leads to.
+   Where parts of H are joined by nothing or hardly, a trial begins with the charges that the lowest energies
+   of these parts ask for (partcharges.h).
    Of a run that has not converged parts of H that nothing joins, or hardly, are all that is looked at: trials
    move charges between these, and the lowest state is followed by a run of its own as long as the one found;
    settled->rival becomes twice what a trial ended lower by than the error bar allows, where that run does

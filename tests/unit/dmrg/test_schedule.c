@@ -373,6 +373,52 @@ static void test_probe(void **state)
     }
 }
 
+/* A guard that a sweep loses comes back as a higher state: what was seen before still counts. */
+static void test_lost_guard(void **state)
+{
+    scene s;
+    (void)state;
+    for (int probed = 0; probed < 2; probed++) {
+        open_with(&s, 0.4, 0.5);
+        add(&s, 88, 2, -10, 1e-14, 2e-6, probed ? 0.08 : NAN);
+        add(&s, 88, 2, -10, 1e-14, 2e-6, probed ? 0.08 : NAN)->probed = probed;
+        add(&s, 144, 2, -10 - 1e-9, 1e-14, 0.45, NAN);
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        kl_test_case("probed %d", probed);
+        expect_near(o.gap, 2e-6, 2e-9);
+        expect_near(o.solver, 1e-12 / 2e-6, 1e-9); /* residuals of 1e-6 */
+        s.row[6].gap[0] = 1e-6; /* the same one, known better */
+        expect_near(kl_schedule_outlook(&s.plan, &s.res).next, 1e-6, 1e-12);
+    }
+    /* one whose gap falls from sweep to sweep when m ends the run is not known */
+    open_with(&s, 0.4, 0.5);
+    s.opts.m_max = 56;
+    add(&s, 56, 2, -10, 1e-14, 1.6e-5, NAN);
+    add(&s, 56, 2, -10, 1e-14, 4.5e-7, NAN);
+    add(&s, 56, 1, -10, 1e-14, NAN, NAN);
+    add(&s, 56, 1, -10, 1e-14, NAN, NAN)->residual = 1e-8;
+    const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.unresolved, 4.5e-7, 1e-12);
+    expect_eq(o.wait, KL_WAIT_GUARD);
+}
+
+/* An energy that another sweep found lower exists: two states once reached what the last two lack. */
+static void test_seen_lower(void **state)
+{
+    scene s;
+    (void)state;
+    open_with(&s, 0.4, 0.5);
+    s.opts.m_max = 56;
+    add(&s, 56, 1, -10 - 5e-7, 1e-8, NAN, NAN);
+    for (int k = 0; k < 2; k++) add(&s, 56, 1, -10, 0, NAN, NAN);
+    const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+    expect_near(o.truncation, 0, 1e-12);
+    expect_near(o.bar, 5e-7, 1e-12);
+    expect_eq(o.wait, KL_WAIT_TRUNCATION);
+    s.row[4].energy[0] = -10 - 5e-8; /* less than is wanted */
+    expect_eq(kl_schedule_outlook(&s.plan, &s.res).wait, KL_WAIT_NOTHING);
+}
+
 /* A sector that was solved as a whole: what lies above its energy is the error, whatever m. */
 static void test_whole(void **state)
 {
@@ -628,7 +674,8 @@ int main(void)
         cmocka_unit_test(test_sites),          cmocka_unit_test(test_closing),
         cmocka_unit_test(test_many_sectors),   cmocka_unit_test(test_lone_sweep),
         cmocka_unit_test(test_other_valley),   cmocka_unit_test(test_lost_sectors),
-        cmocka_unit_test(test_kept_bar),
+        cmocka_unit_test(test_kept_bar),       cmocka_unit_test(test_lost_guard),
+        cmocka_unit_test(test_seen_lower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
