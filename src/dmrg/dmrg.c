@@ -62,7 +62,8 @@ static kl_status report_state(run *r, int direction, kl_err *err)
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
     if (r->mon->due && !r->mon->due(r->mon->self, direction == 0)) return KL_OK;
     KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
-    if (r->o->entropy) KL_TRY(kl_entropies_read(r->entropies, r->e->ex->nthread, r->o->entropy, err));
+    if (r->o->entropy)
+        KL_TRY(kl_entropies_read(r->entropies, r->e->ex, r->e->ex->nthread, r->o->entropy, err));
     KL_TRY(
         r->mon->checkpoint(r->mon->self, &s, r->res->row, r->res->nrow + (direction != 0), direction, err));
 out:
@@ -666,7 +667,7 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
     KL_TRY(kl_alloc(&res->entropy, terms->nsite, KL_MEM_MISC, err));
-    KL_TRY(kl_entropies_read(r.entropies, ex->nthread, res->entropy, err));
+    KL_TRY(kl_entropies_read(r.entropies, ex, ex->nthread, res->entropy, err));
     const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);
     if (!seen && res->stop != KL_STOP_INTERRUPTED) {
         /* truncations see the average of the states, two sites see none, half a sweep sees half */

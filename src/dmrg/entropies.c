@@ -87,17 +87,21 @@ static int by_size(const void *pa, const void *pb)
     return a->cut != b->cut ? a->cut - b->cut : a->part - b->part;
 }
 
-kl_status kl_entropies_read(kl_entropies *e, int nthread, double *to, kl_err *err)
+kl_status kl_entropies_read(kl_entropies *e, const kl_exec *ex, int nthread, double *to, kl_err *err)
 {
     kl_status st = KL_OK;
     reading *task = NULL;
+    double *part = NULL; /* [ncut] this rank's, of cuts that are open */
     int64_t count = 0;
+    int open = 0;
     for (int c = 0; c < e->ncut; c++) count += e->unread[c].npart;
     KL_TRY(kl_alloc(&task, count, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&part, e->ncut, KL_MEM_WORK, err));
     count = 0;
     for (int c = 0; c < e->ncut; c++) {
         const kl_unread *const u = &e->unread[c];
-        if (u->npart > 0) e->value[c] = u->known;
+        part[c] = u->open ? u->known : 0;
+        open |= u->open;
         for (int k = 0; k < u->npart; k++) {
             task[count].of = u;
             task[count].n = u->part[k].n;
@@ -112,11 +116,16 @@ kl_status kl_entropies_read(kl_entropies *e, int nthread, double *to, kl_err *er
             st = kl_fail(err, task[i].status, "%s", task[i].error.text);
             goto out;
         }
-        e->value[task[i].cut] += task[i].entropy;
+        part[task[i].cut] += task[i].entropy;
     }
-    for (int c = 0; c < e->ncut; c++) kl_unread_clear(&e->unread[c]);
+    if (open) kl_ranks_sum(ex, e->ncut, part);
+    for (int c = 0; c < e->ncut; c++) {
+        if (e->unread[c].open) e->value[c] = part[c];
+        kl_unread_clear(&e->unread[c]);
+    }
     memcpy(to, e->value, sizeof *to * (size_t)e->ncut);
 out:
+    kl_free(&part);
     kl_free(&task);
     return st;
 }

@@ -4,7 +4,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_ENTROPIES_H
 #define KL_ENTROPIES_H
-#include "base/base.h"
+#include "comm/ranks.h"
 
 /* A tridiagonal matrix whose values are weights of one sector: d[n] on its diagonal from `at` on, e[n - 1] on
    the next one. */
@@ -14,13 +14,14 @@ typedef struct kl_unread_part {
     int64_t at;
 } kl_unread_part;
 
-/* Weights of a cut that nobody has read. */
+/* Weights of a cut that nobody has read: of the sectors that this rank has. */
 typedef struct kl_unread {
-    int npart; /* 0: all of them are known */
+    int open; /* 0: all of them are known, on all ranks */
+    int npart;
     kl_unread_part *part;
     double *d, *e;
     double sum; /* of all weights, which the parts' are divided by */
-    double known; /* entropy of the other weights */
+    double known; /* entropy of the other weights of this rank */
 } kl_unread;
 
 void kl_unread_clear(kl_unread *u);
@@ -34,7 +35,9 @@ void kl_entropies_destroy(kl_entropies **e);
 kl_unread *kl_entropies_open(kl_entropies *e, int cut);
 /* The entropy of this cut, unless weights are to be read first. */
 void kl_entropies_put(kl_entropies *e, int cut, double entropy);
-/* All into to[ncut], on nthread threads; the same bits on any number. */
-kl_status kl_entropies_read(kl_entropies *e, int nthread, double *to, kl_err *err) KL_MUST_CHECK;
+/* All into to[ncut], on nthread threads of each of the ranks that ex has; the same bits on any number of
+   threads. */
+kl_status kl_entropies_read(kl_entropies *e, const kl_exec *ex, int nthread, double *to,
+                            kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -248,7 +248,7 @@ out:
     return st;
 }
 
-/* 1. Weights: left unread where one rank has all of them and somebody reads them later. */
+/* 1. Weights: left unread where somebody reads them later, by each rank those of its own sectors. */
 static kl_status take_weights(settling *s, const kl_trunc_opts *o, kl_trunc_info *info, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -269,7 +269,8 @@ static kl_status take_weights(settling *s, const kl_trunc_opts *o, kl_trunc_info
     s->ex->vt.dots(s->ex, n, 1, s->d->wave.psi, n, s->d->wave.psi, &u.sum);
     u.d = s->diagonal, u.e = s->beside;
     s->diagonal = s->beside = NULL;
-    if (o->unread && kl_ranks_size(s->ranks) == 1) {
+    if (o->unread) {
+        u.open = 1;
         *o->unread = u;
         u = (kl_unread){0};
     } else KL_TRY(read_entropy(s, &u, &info->entropy, err));

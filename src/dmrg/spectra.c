@@ -654,7 +654,8 @@ kl_status kl_spectra_unread_take(kl_spectra *t, int spin, const kl_weight *w, in
                                  kl_err *err)
 {
     kl_status st = KL_OK;
-    if (!t->lead.put_off) return KL_OK;
+    u->open = kl_ranks_any(t->ranks, t->lead.put_off);
+    if (!u->open) return KL_OK;
     KL_TRY(kl_alloc(&u->part, t->nleast, KL_MEM_WORK, err));
     for (int c = 0; c < t->mine->nsec; c++) {
         const kl_least_part *const p = kl_leading_least(&t->lead, c);
@@ -663,7 +664,8 @@ kl_status kl_spectra_unread_take(kl_spectra *t, int spin, const kl_weight *w, in
     }
     for (int64_t i = 0; i < n; i++) {
         const double states = spin < 0 ? 1 : t->mine->q[w[i].sec].v[spin] + 1;
-        if (w[i].w > 0 && !kl_leading_least(&t->lead, w[i].sec)) u->known += w[i].w * log(states / w[i].w);
+        if (w[i].w > 0 && kl_spectra_own(t, w[i].sec) && !kl_leading_least(&t->lead, w[i].sec))
+            u->known += w[i].w * log(states / w[i].w);
     }
     u->sum = t->sum;
     u->d = t->lead.diagonal;

@@ -117,7 +117,7 @@ static kl_status try_once(attempt *a, kl_trunc_info *info, int *again, kl_err *e
                                   .narrow = o->narrow,
                                   .settled = o->settled,
                                   .spectrum = o->spectrum,
-                                  .put_off = o->unread && kl_ranks_size(a->ex) == 1,
+                                  .put_off = o->unread != NULL,
                                   .warm = o->warm,
                                   .least = a->least};
     kl_selection wanted = {.m = o->m,
@@ -215,7 +215,7 @@ kl_status kl_truncate(kl_exec *ex, kl_side side, const kl_wave *wave, const kl_b
         const int spin = grown != NULL ? kl_model_spin(grown->block->mpo->model) : -1;
         KL_TRY(kl_spectra_unread_take(a.spectra, spin, a.w, a.n, o->unread, err));
     }
-    if (info->nleast > 0 && (!o->spectrum || (o->unread && o->unread->npart > 0))) info->entropy = NAN;
+    if (info->nleast > 0 && (!o->spectrum || (o->unread && o->unread->open))) info->entropy = NAN;
     if (grown != NULL) add_multiplets(grown->block->mpo->model, kl_density_mine(&d), a.w, a.n, info);
     KL_TRY(shape(side == KL_LEFT ? wave->row : wave->col, a.dim, &iso, err));
     KL_TRY(ex->vt.alloc(ex, iso->ndata, data, err));

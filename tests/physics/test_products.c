@@ -111,11 +111,11 @@ static void check_unread(kl_engine *e, kl_side side, const kl_trunc_opts *all, c
     expect_eq(info.nleast, found->nleast);
     expect_near(info.discarded, found->discarded, 0);
     kl_entropies_put(entropies, 1, info.entropy);
-    expect_ok(kl_entropies_read(entropies, 3, entropy, &err), err);
+    expect_ok(kl_entropies_read(entropies, e->ex, 3, entropy, &err), err);
     expect_near(entropy[0], 7, 0);
     expect_near(entropy[1], at_once->entropy, 1e-13);
     kl_entropies_put(entropies, 0, 9);
-    expect_ok(kl_entropies_read(entropies, 1, again, &err), err);
+    expect_ok(kl_entropies_read(entropies, e->ex, 1, again, &err), err);
     expect_near(again[0], 9, 0);
     expect_near(again[1], entropy[1], 0); /* once read it stays */
     kl_entropies_destroy(&entropies);
