@@ -41,6 +41,8 @@ def plot(
 ) -> matplotlib.figure.Figure:
     """`kronlat plot a.h5 b.h5`, by matplotlib: gaps and energies against 1/L with their limits where sizes
     differ, against a parameter or charge in which the results differ, curves side by side."""
+    if not isinstance(results, Result) and not hasattr(results, "__iter__"):
+        raise TypeError(f"plot takes a Result or several, not {type(results).__name__}")
     return figures.overview([results] if isinstance(results, Result) else results, names, columns, width)
 
 

@@ -34,8 +34,8 @@ class Lattice:
         found: dict[tuple[int, int], list[str]] = {}
         for label, pairs in groups.items():
             given = np.asarray(pairs)
-            array = given.astype(np.intc)
-            if not np.array_equal(array, given):
+            array = given.astype(np.intc) if given.dtype.kind in "iufb" else None
+            if array is None or not np.array_equal(array, given):
                 raise ValueError(f"bonds of class {label} are between sites by number, whole ones from 0 on")
             if array.size and (array.ndim != 2 or array.shape[1] != 2):
                 raise ValueError(

@@ -54,6 +54,15 @@ def _word(value: Any) -> bytes:
     return text(value)
 
 
+def entries_of(what: str, given: Any) -> Mapping[str, Any]:
+    """The mapping {name: value} that params or charges are."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise BadInput(f"{what} is {given!r}; wanted: {{name: value}}, as in {what}=dict(NAME=VALUE)")
+    return given
+
+
 class ResultFile:
     """The system that a result file is of, instead of a model."""
 
@@ -88,12 +97,14 @@ class Problem:
         self._own: Lattice | None = None  # where it is no named one
         if lattice is not None:
             self._set_lattice(lattice)
-        for name, value in (params or {}).items():
+        if isinstance(lattice, Integral) and "sites" in options:
+            raise BadInput(f"lattice={lattice} is a number of sites, and sites={options['sites']} another one")
+        for name, value in entries_of("params", params).items():
             self._set_parameter(name, value)
         if isinstance(charges, str):
             self.set("charge", charges)
         else:
-            for name, value in (charges or {}).items():
+            for name, value in entries_of("charges", charges).items():
                 self._set_charge(name, value)
         for name, value in options.items():
             try:
@@ -129,6 +140,8 @@ class Problem:
             self.set("lattice", lattice)
         elif isinstance(lattice, Integral):
             self.set("sites", int(lattice))
+        elif isinstance(lattice, Real):
+            raise BadInput(f"lattice is {lattice}; a chain is lattice=N with a whole number N")
         else:
             self._own = lattice if isinstance(lattice, Lattice) else Lattice(lattice)
             self._own._give_to(self._c)
@@ -139,6 +152,8 @@ class Problem:
             return
         if np.iscomplexobj(value):
             raise BadInput(f"parameter {name}: kronlat computes with real numbers only")
+        if value is None:
+            raise BadInput(f"parameter {name} is None; wanted: a number, an array or a text")
         array = np.atleast_1d(np.ascontiguousarray(value, dtype=float)).ravel()
         if self._own is not None and not self._own.sorted and array.size == len(self._own.bonds) > 1:
             warnings.warn(

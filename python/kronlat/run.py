@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, Union
 from ._c import attempt, call, ffi, owned, text
 from .errors import BadInput, Cancelled
 from .molecule import Fcidump
-from .problem import Problem, ResultFile
+from .problem import Problem, ResultFile, entries_of
 from .progress import Step, watching
 from .result import Result
 
@@ -40,7 +40,7 @@ def _run(method: str, problem: Problem, progress: Progress, *args: Any) -> Resul
 
 def _one_sector(charges: Mapping[str, Any] | str | None) -> None:
     """What the program scans is a run for each sector here."""
-    words = [charges] if isinstance(charges, str) else list((charges or {}).values())
+    words = [charges] if isinstance(charges, str) else list(entries_of("charges", charges).values())
     if any(isinstance(word, str) and (word == "scan" or set(word) & set(":,")) for word in words):
         raise BadInput(
             "charges: a run is for one sector; "

@@ -59,8 +59,14 @@ static kl_status of_results(const kl_options *o, const char *path, kl_err *err)
     KL_TRY(kl_alloc(&name, n, KL_MEM_MISC, err));
     for (int i = 0; i < n; i++) {
         name[i] = i == 0 ? o->file : o->more.text[i - 1];
-        KL_TRY(kl_resultcli_load(name[i], n == 1, &loaded[i], err));
+        KL_TRY(kl_resultcli_load(name[i], 1, &loaded[i], err));
         r[i] = loaded[i]->r;
+        if (r[i] == NULL && n > 1)
+            KL_TRY(
+                kl_fail(err, KL_EINPUT,
+                        "%.300s: holds a result of ci, which is drawn by itself; of dmrg and ed several are "
+                        "drawn together",
+                        name[i]));
     }
     if (r[0] == NULL) KL_TRY(kl_panels_ci(&loaded[0]->ci, &f, err));
     else if (n == 1) KL_TRY(kl_panels_one(r[0], &f, err));

@@ -355,7 +355,8 @@ static kl_status measure(kronlat_result *r, char *lines, kl_err *err)
     const char **what = NULL;
     int n = 0;
     if (r->state == NULL || r->scene == NULL)
-        return kl_fail(err, KL_EINPUT, "the result holds no state to be measured");
+        return kl_fail(err, KL_EINPUT,
+                       "the result holds no state to be measured; ed measures what its options ask for");
     const kl_task *const t = r->scene->t;
     for (char *rest = lines, *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
         KL_TRY(kl_request_check(line, kl_task_named(t), t->lat, err));

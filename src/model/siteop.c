@@ -29,8 +29,8 @@ static void skip_blanks(reader *r)
 
 static kl_status bad(const reader *r, const char *what)
 {
-    return kl_fail(r->err, KL_EINPUT, "operator '%.200s': %s at '%.40s'", r->text, what,
-                   *r->at ? r->at : "the end");
+    if (*r->at == '\0') return kl_fail(r->err, KL_EINPUT, "operator '%.200s': %s at the end", r->text, what);
+    return kl_fail(r->err, KL_EINPUT, "operator '%.200s': %s at '%.40s'", r->text, what, r->at);
 }
 
 static void set_identity(int d, double a, double *m)
@@ -68,6 +68,7 @@ static kl_status read_number(reader *r, double *out)
 static kl_status read_expipi(reader *r, double *m)
 {
     const int d = r->type->dim;
+    const char *const from = r->at;
     const kl_status st = read_sum(r, m);
     if (st != KL_OK || r->missing[0]) return st;
     for (int c = 0; c < d; c++)
@@ -75,8 +76,10 @@ static kl_status read_expipi(reader *r, double *m)
             double *const x = &m[i + c * d];
             if (i != c) {
                 if (*x != 0.0)
-                    return bad(
-                        r, "expipi() needs a diagonal operator, and this one is not, up to where it ends");
+                    return kl_fail(
+                        r->err, KL_EINPUT,
+                        "operator '%.200s': expipi() needs a diagonal operator, and '%.*s' is none", r->text,
+                        (int)(r->at - from < 200 ? r->at - from : 200), from);
                 continue;
             }
             const double whole = nearbyint(*x);

@@ -206,6 +206,13 @@ static int find_lists(lua_State *L, job *j, int index, lists *all)
         const int lattice = strcmp(key, "lattice") == 0;
         if (kl_options_kind(j->o, j->path, key, &kind, &ignored) != KL_OK) continue; /* refused later */
         if (!lattice && kind != KL_OPTION_INT && kind != KL_OPTION_REAL) continue;
+        if (lattice && lua_rawlen(L, top + 2) == 0)
+            leave(
+                L, j,
+                kl_fail(j->err, KL_EINPUT,
+                        "%s: lattice is a table; allowed: a text, a list of them, or the name of a file that "
+                        "returns sites and bonds",
+                        j->path));
         const lua_Integer length = list_length(L, j, top + 2, key);
         if (length == 0) leave(L, j, kl_fail(j->err, KL_EINPUT, "%s: %s is an empty list", j->path, key));
         if (all->n == MOST_LIST || length * runs > MOST_RUN)

@@ -524,6 +524,9 @@ static const char *elsewhere(const char *name, kl_command_set taken)
         {"sweeps", "max-sweeps"},
         {"nstates", "states"},
         {"nroots", "states"},
+        {"nroots", "roots"},
+        {"roots", "states"},
+        {"states", "roots"},
         {"nthreads", "threads"},
         {"observable", "measure"},
         {"observables", "measure"},
@@ -560,9 +563,9 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     list[n] = NULL;
     const char *const help = kl_command_table[command].name;
     const kl_option_row *const known = kl_option_find(name, strlen(name), KL_ALL_COMMANDS);
-    if (known != NULL && known->group != KL_GROUP_HELP) {
-        const kl_command other = owner(command, known->name);
-        const char *const there = kl_command_table[other].name;
+    const char *const other = elsewhere(name, taken);
+    if (known != NULL && known->group != KL_GROUP_HELP && other == NULL) {
+        const char *const there = kl_command_table[owner(command, known->name)].name;
         /* the same command, of a model instead of a molecule */
         const int model = strncmp(help, there, strlen(there)) == 0 && strstr(help, "FCIDUMP") != NULL;
         /* What other methods of a plan take is listed by the one help of all. */
@@ -571,7 +574,6 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
                        "%s: %s%s belongs to `kronlat %s%s'; `kronlat %.*s --help' lists what is allowed here",
                        where, dashes, known->name, there, model ? " MODEL" : "", length, help);
     }
-    const char *const other = elsewhere(name, taken);
     if (other == NULL && names_a_number(name) &&
         kl_option_find("parameter", strlen("parameter"), taken) != NULL)
         return kl_fail(err, KL_EINPUT,

@@ -187,17 +187,38 @@ static kl_status add_op(const char *text, const kl_model *model, kl_siteop **to,
     return st == KL_OK ? st : kl_fail(err, st, "--measure '%.200s': %.700s", text, why.text);
 }
 
+/* That there is no measurement of this name, and which one begins it ("correlation") or is much like it. */
+static void say_unknown(const char *name, char *out, size_t size)
+{
+    const char *list[KL_NREQUEST + 1], *near = NULL;
+    int n = 0;
+    for (int k = 0; k < KL_NREQUEST; k++) {
+        const char *const word = kl_request_kinds[k].word;
+        if (word == NULL) continue;
+        list[n++] = word;
+        if (near == NULL && word[0] != '\0' && strncmp(name, word, strlen(word)) == 0) near = word;
+    }
+    list[n] = NULL;
+    if (near == NULL) near = kl_closest(name, list);
+    snprintf(out, size, "there is no such measurement%s%s%s", near != NULL ? " (did you mean " : "",
+             near != NULL ? near : "", near != NULL ? "?)" : "");
+}
+
 /* A name by itself may be meant as an operator or as a measurement: a refusal tells both. */
 static kl_status add_local(const char *text, const kl_model *model, kl_siteop **to, const char *name,
                            kl_err *err)
 {
     kl_err why;
-    char both[500];
+    char both[500], unknown[90];
     const kl_status st = kl_siteop_create(model, name, to, &why);
     const size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
     if (st == KL_OK) return st;
+    if (name[n] == '@')
+        return kl_fail(err, st, "--measure '%.200s': %.*s is measured at every site; at one: product(%.100s)",
+                       text, (int)n, name, name);
     if (name[n] != '\0') return kl_fail(err, st, "--measure '%.200s': %.700s", text, why.text);
-    snprintf(both, sizeof both, "there is no such measurement, and %.450s", why.text);
+    say_unknown(name, unknown, sizeof unknown);
+    snprintf(both, sizeof both, "%s, and %.400s", unknown, why.text);
     return refuse(text, both, err);
 }
 
@@ -454,9 +475,10 @@ kl_status kl_request_read(const char *text, const kl_model *model, const kl_latt
     } else if (kind < KL_NREQUEST) return refuse(text, "its arguments in brackets are missing", err);
     else if (rest[n] == '(' &&
              strspn(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") == n && n > 0 &&
-             strcmp(word, "expipi") != 0 && strcmp(word, "adj") != 0)
-        return refuse(text, "there is no such measurement", err);
-    else kind = KL_REQUEST_LOCAL; /* an operator by itself */
+             strcmp(word, "expipi") != 0 && strcmp(word, "adj") != 0) {
+        say_unknown(word, arg, sizeof arg);
+        return refuse(text, arg, err);
+    } else kind = KL_REQUEST_LOCAL; /* an operator by itself */
     q->kind = (kl_request_kind)kind;
     trim(rest);
     snprintf(q->text, sizeof q->text, "%s", rest);

@@ -884,7 +884,7 @@ for _, case in ipairs {
     { "ci dimer.fcidump --frozen 3", "--frozen" },
     { "ci dimer.fcidump --ms2 1", "in steps of 2" },
     { "ci dimer.fcidump --reference 2", "the file has 2" },
-    { "ci a.h5", "begins with &FCI" },
+    { "ci a.h5", "holds a result and no integrals; allowed here: an FCIDUMP file, which begins with &FCI" },
     { "ci .", "cannot be read: Is a directory" },
     { "run nofile.lua", "nofile.lua" },
     { "run a.h5", "a.h5" },

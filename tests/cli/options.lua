@@ -93,6 +93,19 @@ kit.refused("ed heisenberg --sites 4 --charge Sz=1/3", "charge Sz=1/3 is no mult
 kit.refused("ed hubbard --sites 4", "N_up, N_dn of model hubbard are not given")
 kit.refused("ed hubbard --sites 4 --charge N_up=1", "N_dn of model hubbard is not given")
 
+-- Words that are nearly right, and files of another kind.
+run "dmrg heisenberg --sites 4 --charge Sz=0 -o chain.h5"
+run("ci " .. molecule .. " -o molecule.h5")
+for _, case in ipairs {
+    { "plot molecule.h5 chain.h5", "molecule.h5: holds a result of ci, which is drawn by itself" },
+    { "measure chain.h5 --measure Sz@3", "at one: product(Sz@3)" },
+    { "measure chain.h5 --measure 'correlation(Sz,Sz)'", "did you mean corr?" },
+    { "measure chain.h5 --measure Variance", "did you mean variance?" },
+    { "measure chain.h5 --measure 'expipi(Sp)'", "'Sp' is none" },
+    { "measure chain.h5 --measure Sz/0", "division by zero at the end" },
+    { "ci heisenberg", "is a model, which dmrg and ed take" },
+} do kit.refused(case[1], case[2]) end
+
 -- What begins with adj() is an operator, as anywhere else.
 status, out = run "ed hubbard --sites 4 --charge N_up=2,N_dn=1 --measure 'adj(Sp)*Sp'"
 ok(status == 0 and out:find("local/adj%(Sp%)%*Sp"), "--measure 'adj(Sp)*Sp'", out)

@@ -211,3 +211,16 @@ def test_lists_are_not_cut_to_their_last_entry():
         kl.dmrg("heisenberg", lattice=4, charges=dict(Sz=None))
     with pytest.raises(ValueError, match="whole number N"):
         kl.dmrg("heisenberg", lattice=4.0, charges=dict(Sz=0))
+
+
+def test_wrong_kinds_of_arguments_get_one_line():
+    wanted = {"lattice is 8.5": dict(lattice=8.5), "sites=9 another one": dict(sites=9)}
+    wanted |= {"charges is 3": dict(charges=3), r"params is \[1, 2\]": dict(params=[1, 2])}
+    wanted |= {"parameter J is None": dict(params=dict(J=None))}
+    for message, wrong in wanted.items():
+        with pytest.raises(kl.BadInput, match=message):
+            kl.dmrg("heisenberg", **(dict(lattice=8, charges=dict(Sz=0)) | wrong))
+    with pytest.raises(ValueError, match="between sites by number"):
+        kl.ed("heisenberg", lattice=[(0, 1), (1, "a")], charges=dict(Sz=0))
+    with pytest.raises(TypeError, match="a Result or several"):
+        kl.plot(3)
