@@ -215,16 +215,7 @@ static kl_status project(solver *s, kl_err *err)
         const int j = s->kw;
         KL_TRY(kl_columns_dots(&s->v.c, j + 1, kl_columns_at(&s->w, j), s->coef, err));
         KL_TRY(kl_columns_settle(&s->w, j, err));
-        for (int i = 0; i <= j; i++) {
-            if (!isfinite(s->coef[i])) {
-                st = kl_fail(err, KL_ENOCONV,
-                             "product %d with H gave %s in the projected matrix; H or the vector holds "
-                             "values that are not finite",
-                             s->stats->napply, kl_said(s->coef[i]).text);
-                goto out;
-            }
-            s->b[i + j * limit] = s->b[j + i * limit] = s->coef[i];
-        }
+        KL_TRY(kl_eig_project(s->stats, j + 1, s->coef, j, limit, s->b, err));
     }
     KL_TRY(lap(s, KL_LINE_PROJECT, err));
     KL_TRY(kl_davidson_small_problem(s, err));

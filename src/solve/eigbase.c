@@ -15,6 +15,20 @@ void kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, d
         stats->stopped = opts->step(opts->self, stats->napply, energy, residual) != 0;
 }
 
+kl_status kl_eig_project(const kl_eig_stats *stats, int n, const double *coef, int k, int64_t limit,
+                         double *b, kl_err *err)
+{
+    for (int i = 0; i < n; i++) {
+        if (!isfinite(coef[i]))
+            return kl_fail(err, KL_ENOCONV,
+                           "product %d with H gave %s in the projected matrix; H or the vector holds values "
+                           "that are not finite",
+                           stats->napply, kl_said(coef[i]).text);
+        b[i + k * limit] = b[k + i * limit] = coef[i];
+    }
+    return KL_OK;
+}
+
 int kl_eig_due(const kl_eig_opts *opts, const kl_eig_stats *stats)
 {
     const kl_keeper *const k = opts->keeper;

@@ -77,6 +77,10 @@ typedef struct kl_eig_stats {
 
 /* Solvers call it between steps: asks the monitor whether to stop. */
 void kl_eig_watch(const kl_eig_opts *opts, kl_eig_stats *stats, double energy, double residual);
+/* Row and column k of the symmetric B[limit][limit] up to n: coef[n], overlaps of a product with H. ENOCONV:
+   one is not finite. */
+kl_status kl_eig_project(const kl_eig_stats *stats, int n, const double *coef, int k, int64_t limit,
+                         double *b, kl_err *err) KL_MUST_CHECK;
 /* 1: the keeper, if there is one, is to get the solver's state now. */
 int kl_eig_due(const kl_eig_opts *opts, const kl_eig_stats *stats);
 /* What every solver keeps of its stats. */

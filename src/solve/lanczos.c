@@ -7,15 +7,13 @@
 
    1. The orthonormal start vectors are the open part.
    2. H times the open vectors; each product, orthogonalized against all of V, gives its column of B and a new
-      open vector. A
-      product that lies in V adds none.
+      open vector. A product that lies in V adds none.
    3. Ritz pairs of B[done][done] and their residuals from B[open][done].
    4. Done when every residual is below its target or at the level of rounding. Without open vectors the space
-      is closed under
-      H: random ones are taken in to see whether something lies lower (the guard), then the answer is exact.
+      is closed under H: random ones are taken in to see whether something lies lower (the guard), then the
+      answer is exact.
    5. When the next block would not fit: the best Ritz vectors become the done part, with B = diag(theta) and
-      B[open][done]
-      transformed. To 2.
+      B[open][done] transformed. To 2.
    SPDX-License-Identifier: Apache-2.0 */
 #include "solve/lanczos.h"
 #include "base/dense.h"
@@ -128,16 +126,7 @@ static kl_status expand(solver *s, int count, kl_err *err)
             s->ex->vt.dots(s->ex, s->n, s->top, s->v.c.dev, s->ld, w, s->coef);
         }
         const int rows = left > 0.0 ? s->top + 1 : s->top;
-        for (int i = 0; i < rows; i++) {
-            if (!isfinite(s->coef[i])) {
-                st = kl_fail(err, KL_ENOCONV,
-                             "product %d with H gave %s in the projected matrix; H or the vector holds "
-                             "values that are not finite",
-                             s->stats->napply, kl_said(s->coef[i]).text);
-                goto out;
-            }
-            s->b[i + s->k * limit] = s->b[s->k + i * limit] = s->coef[i];
-        }
+        KL_TRY(kl_eig_project(s->stats, rows, s->coef, s->k, limit, s->b, err));
         s->k++;
         s->top = rows;
     }
