@@ -98,7 +98,7 @@ class Problem:
         if lattice is not None:
             self._set_lattice(lattice)
         if isinstance(lattice, Integral) and "sites" in options:
-            raise BadInput(f"lattice={lattice} is a number of sites, and sites={options['sites']} another one")
+            raise BadInput(f"lattice={lattice} is a number of sites, sites={options['sites']} another one")
         for name, value in entries_of("params", params).items():
             self._set_parameter(name, value)
         if isinstance(charges, str):
@@ -157,8 +157,8 @@ class Problem:
         array = np.atleast_1d(np.ascontiguousarray(value, dtype=float)).ravel()
         if self._own is not None and not self._own.sorted and array.size == len(self._own.bonds) > 1:
             warnings.warn(
-                f"bonds were not given in the order of sites: values of {name} by bond go by Lattice.bonds, by "
-                "the lower site, then by the higher",
+                f"bonds were not given in the order of sites: values of {name} by bond go by Lattice.bonds, "
+                "by the lower site, then by the higher",
                 stacklevel=4,
             )
         call("problem_set_parameter", self._c, text(name), array.size, ffi.from_buffer("double[]", array))
@@ -168,7 +168,8 @@ class Problem:
             self.set("charge", f"{name}={value}")
             return
         if not isinstance(value, Real):
-            raise BadInput(f"charge {name} is {value!r}; wanted: a number, a Fraction or a text such as '1/2'")
+            wanted = "a number, a Fraction or a text such as '1/2'"
+            raise BadInput(f"charge {name} is {value!r}; wanted: {wanted}")
         exact = Fraction(value).limit_denominator(1000)
         if abs(exact - Fraction(value)) > Fraction(1, 10**12):
             raise ValueError(f"charge {name} = {value} is no fraction")
