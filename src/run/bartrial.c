@@ -183,8 +183,12 @@ static void widen(const kl_dmrg_result *other, kl_dmrg_result *found)
 static kl_dmrg_opts trial_options(const kl_task *own, const kl_task *other, int m, kl_dmrg_sweep *sweep)
 {
     kl_dmrg_opts o = own->dmrg;
-    for (int k = 0; k < SWEEPS; k++)
-        sweep[k] = (kl_dmrg_sweep){.m = k < 2 ? (m + 1) / 2 : m, .noise = k == 0 ? 1e-4 : k == 1 ? 1e-5 : 0};
+    /* few states are cheap, and need more noise to come to places that the run did not */
+    const int few = m <= KL_TRIED_BELOW, half = few ? 1 : 2;
+    const double noise = few ? 1e-3 : 1e-4;
+    for (int k = 0; k < SWEEPS; k++) sweep[k] = (kl_dmrg_sweep){.m = k < half ? (m + 1) / 2 : m};
+    sweep[0].noise = noise;
+    sweep[1].noise = noise / 10;
     o.start = other->dmrg.start;
     o.nstart = other->dmrg.nstart;
     o.nsweep = SWEEPS;
