@@ -84,8 +84,9 @@ do
         and few.energy - exact.energy <= few.error_estimate, "one state", few.energy, few.error_estimate)
 end
 -- Few states that nobody asked for, in a random order: chains of free electrons, whose levels give the
--- energies (3.5e-8 and 7.1e-6 too high at bars of 2e-11 and 6e-8).
-do
+-- energies (3.5e-8 and 7.1e-6 too high at bars of 2e-11 and 6e-8). Numbers alone: no code that others of
+-- these runs have not.
+if not watched then
     kit.spill(kit.at "electrons.lua", [[
 -- H = -sum t_ij (c+_i c_j + h.c.) + sum h_i n_i
 site(fermion())
@@ -110,7 +111,6 @@ onsite(h(i) * n(i))
         local few, note = document("dmrg ./electrons.lua --sites 24 --threads 1 -o none " .. line)
         ok(few.energy and few.energy - energy <= few.error_estimate and few.error_estimate < 1e-4,
             "few states in a random order: " .. line, few.energy, few.error_estimate, note)
-        if watched then break end
     end
 end
 -- Plaquettes that commute: the toric code with a field, Wen's model, Kitaev's on a honeycomb, whose fluxes no
@@ -154,6 +154,8 @@ bond("z", Jz * sz(i)*sz(j))
         ["./wen.lua --sites 20"] = 21,
         ["./fluxes.lua --lattice honeycomb:torus:2x3 -p Jz=1.4"] = 7,
     } do
+        -- a million states: the others' are 4096
+        if watched and strings == 21 then goto next end
         local exact = document("ed " .. line .. " -o none")
         local found, err = document("dmrg " .. line .. " -o none")
         ok(near(found.energy, exact.energy, found.error_estimate + exact.error_estimate)
@@ -164,6 +166,7 @@ bond("z", Jz * sz(i)*sz(j))
         ok(found.stop == (word or found.stop) and found.converged == (found.stop == "converged")
             and found.converged == (found.unresolved == 0 and strings ~= 21),
             "and what it claims: " .. line, found.stop, found.unresolved)
+        ::next::
     end
 end
 -- Majumdar and Ghosh: two states at -3/8 J a site.

@@ -18,7 +18,7 @@ local watched = tonumber(os.getenv "KL_TEST_ROUNDS")
 -- $KL_TEST_LONG as many as are listed; the suite overnight has 200 more (kills.lua).
 local listed = os.getenv "KL_TEST_LONG" and math.huge
 local function rounds(all, most) return math.min(all, watched or listed or most or 2) end
-local shorter = { ["sites 32"] = "sites 16", ["sites 24"] = "sites 12", ["10,24"] = "10,12",
+local shorter = { ["sites 32"] = "sites 16", ["sites 24"] = "sites 8", ["10,24"] = "6,8",
     ["ladder:6x2"] = "ladder:5x2", ["torus:6x2"] = "torus:5x2", ["ring %-%-sites 16"] = "ring --sites 14" }
 local function short(line)
     for long, less in pairs(watched and shorter or {}) do line = line:gsub(long, less) end
@@ -81,7 +81,7 @@ for _, case in ipairs {
     { "runs of bounded products", (watched and "dmrg heisenberg --lattice ladder:6x2" or
         "dmrg heisenberg --lattice cylinder:8x4") .. " --charge Sz=0 --max-products 4 "
         .. "--schedule 30:1e-4,40*5 --threads 1", 2 },
-    { "runs with the total spin", (watched and "dmrg hubbard --sites 10 --charge N=10" or
+    { "runs with the total spin", (watched and "dmrg hubbard --sites 8 --charge N=8" or
         "dmrg hubbard --sites 20 --charge N=20") .. " -p U=8 --charge S=1 --accuracy 1e-9 "
         .. "--checkpoint-every 0.01 --threads 1", 2 },
 } do

@@ -393,13 +393,16 @@ static void test_by_weight(void **state)
 static void test_settled(void **state)
 {
     (void)state;
-    enum { M = KL_TEST_WATCHED ? 32 : 64 };
+    enum { M = KL_TEST_WATCHED ? 20 : 64 };
     kl_dmrg_sweep more[20];
     for (int k = 0; k < 20; k++) more[k] = (kl_dmrg_sweep){.m = M, .tol = 1e-8};
     for (int nstate = KL_TEST_WATCHED ? 2 : 1; nstate <= 2; nstate++) {
         core_job j;
-        core_open(&j, core_model("hubbard", "F=1/2"), "cylinder:3x4", NULL, "U=8");
-        core_run r = core_auto(1e-9, core_charge(j.model, "N_up=6 N_dn=5"), nstate, KL_STRATEGY_AUTO);
+        core_open(&j, core_model("hubbard", "F=1/2"), KL_TEST_WATCHED ? "cylinder:3x3" : "cylinder:3x4", NULL,
+                  "U=8");
+        core_run r =
+            core_auto(1e-9, core_charge(j.model, KL_TEST_WATCHED ? "N_up=5 N_dn=4" : "N_up=6 N_dn=5"), nstate,
+                      KL_STRATEGY_AUTO);
         r.opts.m_max = M;
         kl_test_case("%s, %d states", j.name, nstate);
         core_go(&j, &r);
