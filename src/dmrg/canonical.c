@@ -179,6 +179,44 @@ out:
     return st;
 }
 
+/* R = Q^T T of the columns q that t has become, to the host. */
+static kl_status find_triangles(kl_exec *ex, const decomposition *d, const kl_gramcolumns *columns, int64_t n,
+                                kl_dptr q, kl_dptr t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch b;
+    kl_batch_init(&b);
+    for (int i = 0; i < columns->nblock; i++) {
+        const kl_column_block *const p = &d->block[i];
+        if (p->width == 0) continue;
+        KL_TRY(kl_batch_push_alone(&b, (int64_t)p->width * p->width,
+                                   (kl_rec){.kind = KL_REC_GEMM,
+                                            .ta = 1,
+                                            .at_a = KL_AT_LEFT,
+                                            .at_b = KL_AT_X,
+                                            .at_c = KL_AT_Y,
+                                            .m = p->width,
+                                            .n = p->width,
+                                            .k = p->rows,
+                                            .lda = p->rows,
+                                            .ldb = p->rows,
+                                            .ldc = p->width,
+                                            .a = p->at,
+                                            .b = p->at,
+                                            .c = p->gram,
+                                            .alpha = 1},
+                                   err));
+    }
+    if (b.ngroup == 0) goto out;
+    b.nx = n, b.ny = columns->ngram;
+    b.base[KL_AT_LEFT] = q;
+    KL_TRY(kl_batch_run(&b, ex, t, columns->gram, err));
+    KL_TRY(ex->vt.download(ex, d->tri, columns->gram, columns->ngram, err));
+out:
+    kl_batch_clear(&b);
+    return st;
+}
+
 /* Columns of the matrices in *t become orthonormal, and come to the host with their triangles, or, where
    `there' is not NULL, stay on the device. */
 static kl_status orthonormalize(kl_exec *ex, decomposition *d, int64_t n, kl_dptr *t, double *host,
@@ -186,8 +224,9 @@ static kl_status orthonormalize(kl_exec *ex, decomposition *d, int64_t n, kl_dpt
 {
     kl_status st = KL_OK;
     const kl_isometry *const q = d->q;
+    const int roots = ex->vt.roots != NULL; /* 1: the executor makes them by itself */
     kl_gramcolumns columns = {0};
-    kl_dptr spare = {0};
+    kl_dptr spare = {0}, was = {0};
     KL_TRY(kl_alloc(&d->block, q->basis.nsec, KL_MEM_WORK, err));
     for (int i = 0; i < q->basis.nsec; i++) {
         const int rows = q->enlarged->basis.dim[q->sec[i]], cols = d->beyond->dim[d->from->pair[q->sec[i]]];
@@ -198,15 +237,23 @@ static kl_status orthonormalize(kl_exec *ex, decomposition *d, int64_t n, kl_dpt
     KL_TRY(kl_realloc(&d->tri, columns.ngram, KL_MEM_WORK, err));
     KL_TRY(ex->vt.alloc(ex, n, &spare, err));
     ex->vt.copy(ex, n, *t, spare); /* sectors of fewer rows than columns stay in either */
-    kl_gramcolumns_unit(&columns, d->block, d->tri);
+    if (roots) {
+        KL_TRY(ex->vt.alloc(ex, n, &was, err));
+        ex->vt.copy(ex, n, *t, was);
+    } else kl_gramcolumns_unit(&columns, d->block, d->tri);
     const kl_gramcolumns_at at = {d->block, t, &spare, n};
-    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED, .tri = d->tri};
+    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED,
+                                   .first = roots ? KL_FIRST_ROOTS : KL_FIRST_PASSES,
+                                   .tri = roots ? NULL : d->tri};
     KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
     ex->vt.release(ex, &spare);
+    if (roots) KL_TRY(find_triangles(ex, d, &columns, n, *t, was, err));
+    ex->vt.release(ex, &was);
     if (there) KL_TRY(keep_there(ex, d, n, *t, host, there, err));
     else KL_TRY(ex->vt.download(ex, host, *t, n, err));
 out:
     ex->vt.release(ex, &spare);
+    ex->vt.release(ex, &was);
     kl_gramcolumns_close(&columns);
     return st;
 }
@@ -350,7 +397,7 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
     KL_TRY(kl_enlarged_create(c->model, leftward ? kl_canonical_right(c, here) : kl_canonical_left(c, here),
                               c->type[p], has_partner, &other, &x.e, err));
     KL_TRY(shape_matrices(c, &x, err));
-    make_room(c, 4 * x.lay.n + from->ndata + 2 * bond->n);
+    make_room(c, 5 * x.lay.n + from->ndata + 2 * bond->n);
     const kl_enlarged *const e = x.e;
     const int d = e->d;
     for (int k = 0; k < e->basis.nsec; k++) {

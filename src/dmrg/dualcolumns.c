@@ -172,7 +172,7 @@ static kl_status orthonormalize(dual *d, kl_err *err)
         block->at = d->at[i].u;
     }
     const kl_gramcolumns_at at = {r->block, &d->u, &d->next, d->nu};
-    const kl_gramcolumns_opts opts = {.dependent = KL_DEPENDENT_REPLACED, .nearly = 1};
+    const kl_gramcolumns_opts opts = {.dependent = KL_DEPENDENT_REPLACED, .first = KL_FIRST_PRODUCTS};
     KL_TRY(kl_gramcolumns_run(&r->columns, &at, &opts, err));
 out:
     return st;

@@ -4,7 +4,8 @@
      3. columns times triangles
      4. columns that depend on the others, where they are to be replaced: Householder on the host
    Before, where they may be nearly orthonormal: Y = Y - Y (Y^T Y - 1) / 2, again until what is left of
-   Y^T Y - 1, which is squared each time, would be rounding.
+   Y^T Y - 1, which is squared each time, would be rounding. They are made so, where that is asked for, by
+   Y = Y T with T^T (Y^T Y + shift) T = 1: where columns nearly depend on others T exists by the shift alone.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/gramcolumns.h"
 #include "base/dense.h"
@@ -13,6 +14,7 @@
 #include "base/mem.h"
 #include "base/par.h"
 #include "base/prof.h"
+#include "exec/roots.h"
 #include "record/record.h"
 #include <math.h>
 #include <string.h>
@@ -25,6 +27,7 @@ enum {
 };
 #define NEAR 0.1 /* |Y^T Y - 1| of all blocks, from which products are enough */
 #define WORTH_CUBES 1e5 /* columns of blocks, cubed, that are worth a thread, some 70 us */
+#define SHIFT_ROUNDING 1e-13 /* of the diagonal */
 #define NOTHING 1e-15 /* the same, squared, where one more step leaves nothing to do */
 
 /* What has become of a block. */
@@ -79,7 +82,8 @@ void kl_gramcolumns_unit(const kl_gramcolumns *g, const kl_column_block *block, 
 }
 
 /* 1. Lower triangles. */
-static kl_status make_gram(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *stages, kl_err *err)
+static kl_status make_gram(const kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *stages,
+                           kl_dptr to, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;
@@ -113,8 +117,7 @@ static kl_status make_gram(kl_gramcolumns *g, const kl_gramcolumns_at *at, const
     b.zero = 1;
     b.nx = at->n;
     b.ny = g->ngram;
-    KL_TRY(kl_batch_run(&b, g->ex, *at->data, g->gram, err));
-    KL_TRY(g->ex->vt.download(g->ex, g->small, g->gram, g->ngram, err));
+    KL_TRY(kl_batch_run(&b, g->ex, *at->data, to, err));
 out:
     kl_batch_clear(&b);
     return st;
@@ -215,12 +218,12 @@ static kl_rec same_columns(const kl_column_block *p)
 }
 
 /* Runs a list from the columns and the Gram matrices into the spare array, which takes the columns' place. */
-static kl_status run_into_spare(const kl_gramcolumns *g, const kl_gramcolumns_at *at, kl_batch *b,
-                                kl_err *err)
+static kl_status run_into_spare(const kl_gramcolumns *g, const kl_gramcolumns_at *at, kl_dptr factors,
+                                kl_batch *b, kl_err *err)
 {
     const kl_dptr was = *at->data;
     b->nx = b->ny = at->n;
-    b->base[KL_AT_LEFT] = g->gram;
+    b->base[KL_AT_LEFT] = factors;
     const kl_status st = kl_batch_run(b, g->ex, *at->data, *at->spare, err);
     if (st != KL_OK) return st;
     *at->data = *at->spare;
@@ -228,15 +231,14 @@ static kl_status run_into_spare(const kl_gramcolumns *g, const kl_gramcolumns_at
     return KL_OK;
 }
 
-/* 3. Columns of the blocks that were `open` times their triangles, into the spare array, which takes their
-   place; all others as they are. */
-static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *before,
-                                 kl_err *err)
+/* 3. Columns of the blocks that were `open` times their factors, triangles unless columns were sorted, into
+   the spare array, which takes their place; all others as they are. */
+static kl_status apply(const kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *before,
+                       kl_dptr factors, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_batch b;
     kl_batch_init(&b);
-    KL_TRY(g->ex->vt.upload(g->ex, g->gram, g->small, g->ngram, err));
     for (int i = 0; i < g->nblock; i++) {
         const kl_column_block *const p = &at->block[i];
         const int n = p->width, high = p->rows;
@@ -265,7 +267,7 @@ static kl_status apply_triangles(kl_gramcolumns *g, const kl_gramcolumns_at *at,
         }
         kl_batch_close_group(&b, 0);
     }
-    st = run_into_spare(g, at, &b, err);
+    st = run_into_spare(g, at, factors, &b, err);
 out:
     kl_batch_clear(&b);
     return st;
@@ -415,13 +417,13 @@ static kl_status improve(const kl_gramcolumns *g, const kl_gramcolumns_at *at, c
                                           .alpha = -0.5};
         kl_batch_close_group(&b, 0);
     }
-    st = run_into_spare(g, at, &b, err);
+    st = run_into_spare(g, at, g->gram, &b, err);
 out:
     kl_batch_clear(&b);
     return st;
 }
 
-/* Blocks that are open become DONE, if all of them are nearly orthonormal. */
+/* Those of the blocks that are open become DONE, if all of them are nearly orthonormal. */
 static kl_status polish(kl_gramcolumns *g, const kl_gramcolumns_at *at, char *stages, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -435,6 +437,67 @@ static kl_status polish(kl_gramcolumns *g, const kl_gramcolumns_at *at, char *st
     KL_TRY(improve(g, at, stages, err));
     for (int i = 0; i < g->nblock; i++) stages[i] = DONE;
 out:
+    return st;
+}
+
+/* Inverse Cholesky factors, shifted, of the blocks that are open, to root; near[i] OPEN: block i has one. */
+static kl_status find_roots(const kl_gramcolumns *g, const kl_gramcolumns_at *at, const char *stages,
+                            kl_dptr root, char *near, kl_err *err)
+{
+    kl_status st = KL_OK;
+    int *n = NULL;
+    int64_t *off = NULL;
+    kl_batch b;
+    kl_batch_init(&b);
+    KL_TRY(kl_alloc(&n, g->nblock, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&off, g->nblock, KL_MEM_WORK, err));
+    KL_TRY(make_gram(g, at, stages, root, err));
+    for (int i = 0; i < g->nblock; i++) {
+        if (stages[i] != OPEN) continue;
+        n[i] = at->block[i].width;
+        off[i] = at->block[i].gram;
+        KL_TRY(kl_batch_open_group(&b, off[i], (int64_t)n[i] * n[i], err));
+        KL_TRY(kl_batch_reserve(&b, 2, err));
+        kl_rec r = {
+            .kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .a = off[i], .c = off[i], .alpha = 1};
+        r.m = r.n = r.lda = r.ldc = n[i];
+        *kl_batch_push(&b) = r;
+        r.m = r.beta = 1, r.lda = r.ldc = n[i] + 1, r.alpha = SHIFT_ROUNDING;
+        *kl_batch_push(&b) = r;
+        kl_batch_close_group(&b, 0);
+    }
+    b.nx = b.ny = g->ngram;
+    KL_TRY(kl_batch_run(&b, g->ex, root, g->gram, err));
+    const kl_roots roots = {g->nblock, n, off, g->ngram, g->gram, root, near};
+    KL_TRY(kl_roots_find(g->ex, &roots, err));
+    for (int i = 0; i < g->nblock; i++) near[i] = n[i] > 0 && near[i] ? OPEN : DONE;
+out:
+    kl_batch_clear(&b);
+    kl_free(&n);
+    kl_free(&off);
+    return st;
+}
+
+/* Blocks that are open become DONE by what the executor does alone; maybe not all. */
+static kl_status by_roots(kl_gramcolumns *g, const kl_gramcolumns_at *at, char *stages, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr root = {0};
+    char *near = NULL, *finished = NULL;
+    KL_TRY(kl_alloc(&near, g->nblock, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&finished, g->nblock, KL_MEM_WORK, err));
+    KL_TRY(g->ex->vt.alloc(g->ex, g->ngram, &root, err));
+    KL_TRY(find_roots(g, at, stages, root, near, err));
+    memset(g->sorted, 1, (size_t)g->nblock); /* what lies below a factor's diagonal is anything */
+    KL_TRY(apply(g, at, near, root, err));
+    memcpy(finished, near, (size_t)g->nblock);
+    KL_TRY(polish(g, at, finished, err));
+    for (int i = 0; i < g->nblock; i++)
+        if (near[i] == OPEN) stages[i] = finished[i];
+out:
+    g->ex->vt.release(g->ex, &root);
+    kl_free(&near);
+    kl_free(&finished);
     return st;
 }
 
@@ -457,14 +520,19 @@ kl_status kl_gramcolumns_run(kl_gramcolumns *g, const kl_gramcolumns_at *at, con
         const kl_column_block *const p = &at->block[i];
         stages[i] = p->at < 0 || p->width == 0 || (o->asked && !o->asked[i]) ? DONE : OPEN;
     }
-    if (o->nearly && count(g->nblock, stages, OPEN) > 0) KL_TRY(polish(g, at, stages, err));
+    if (o->first == KL_FIRST_PRODUCTS && count(g->nblock, stages, OPEN) > 0)
+        KL_TRY(polish(g, at, stages, err));
+    if (o->first == KL_FIRST_ROOTS && count(g->nblock, stages, OPEN) > 0)
+        KL_TRY(by_roots(g, at, stages, err));
     for (int pass = 0; pass < PASSES && count(g->nblock, stages, OPEN) > 0; pass++) {
-        KL_TRY(make_gram(g, at, stages, err));
+        KL_TRY(make_gram(g, at, stages, g->gram, err));
+        KL_TRY(g->ex->vt.download(g->ex, g->small, g->gram, g->ngram, err));
         memcpy(before, stages, (size_t)g->nblock);
         factoring f = {.g = g, .at = at, .o = o, .stages = stages, .mixed = mixed, .pass = pass};
         factor_all(&f);
         if (o->only_tri && count(g->nblock, stages, OPEN) == 0) break;
-        KL_TRY(apply_triangles(g, at, before, err));
+        KL_TRY(g->ex->vt.upload(g->ex, g->gram, g->small, g->ngram, err));
+        KL_TRY(apply(g, at, before, g->gram, err));
     }
     if (count(g->nblock, stages, DEPENDENT) > 0) KL_TRY(replace(g, at, o, stages, err));
 out:

@@ -46,13 +46,20 @@ typedef enum kl_dependent {
     KL_DEPENDENT_REPLACED, /* others take their place, so that all are orthonormal */
 } kl_dependent;
 
+/* What is tried first, of all blocks that are asked for together. */
+typedef enum kl_gramcolumns_first {
+    KL_FIRST_PASSES,
+    KL_FIRST_PRODUCTS, /* they may be nearly orthonormal: products alone are enough then; looks first */
+    /* inverse Cholesky factors made on the executor (roots.h), behind which products are enough where columns
+       hardly depend on each other: nothing visits the host then */
+    KL_FIRST_ROOTS,
+} kl_gramcolumns_first;
+
 typedef struct kl_gramcolumns_opts {
     const char *asked; /* [nblock]: 1: this block; the others stay as they are; NULL: all that are there */
     const char *once; /* [nblock]: 1: one pass is enough for this block; NULL: none is */
     kl_dependent dependent;
-    /* 1: they may be nearly orthonormal already, so that products alone are enough: looks first. Without once
-       and tri. */
-    int nearly;
+    kl_gramcolumns_first first; /* without once and tri, unless KL_FIRST_PASSES */
     /* NULL, or [ngram] on the host, ones on diagonals before: R with Y = Q R, upper triangles unless small
        columns stand before far larger ones; */
     double *tri;

@@ -376,7 +376,9 @@ static kl_status orthonormalize(settling *s, kl_err *err)
     const kl_gramcolumns_at at = {block, &s->u, &s->spare, s->iso->ndata};
     for (int nearly = 1; nearly >= 0; nearly--) {
         for (int i = 0; i < s->n; i++) asked[i] = s->good[i] == nearly;
-        const kl_gramcolumns_opts o = {.asked = asked, .dependent = KL_DEPENDENT_REPLACED, .nearly = nearly};
+        const kl_gramcolumns_opts o = {.asked = asked,
+                                       .dependent = KL_DEPENDENT_REPLACED,
+                                       .first = nearly ? KL_FIRST_PRODUCTS : KL_FIRST_PASSES};
         KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
     }
 out:

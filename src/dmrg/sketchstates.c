@@ -328,7 +328,8 @@ kl_status kl_sketch_states(kl_sketch *t, kl_err *err)
     KL_TRY(t->ex->vt.alloc(t->ex, t->ne, &spare, err));
     const kl_gramcolumns_at at = {block, &t->e, &spare, t->ne};
     const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED,
-                                   .nearly = t->ex->space == KL_SPACE_DEVICE};
+                                   .first =
+                                       t->ex->space == KL_SPACE_DEVICE ? KL_FIRST_PRODUCTS : KL_FIRST_PASSES};
     for (int pass = 0; pass < KL_SKETCH_CLEANINGS; pass++) {
         KL_TRY(kl_sketch_clean(t, 0, err));
         KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));

@@ -17,6 +17,16 @@ typedef struct pair { /* a model on a lattice, with the total spin and without *
     core_full full;
 } pair_t;
 
+/* An executor that says it could make inverse Cholesky factors: canonical forms are made by them then. */
+static kl_status roots_here(kl_exec *ex, int nmat, const int *n, const int64_t *off, kl_dptr a, kl_dptr t,
+                            char *good, kl_err *e)
+{
+    (void)ex, (void)nmat, (void)n, (void)off, (void)a, (void)t, (void)good;
+    return kl_fail(e, KL_EABSENT, "none");
+}
+
+static int npair; /* opened so far: every second one has such executors */
+
 static void open_pair(pair_t *p, const char *model, const char *variant, const char *lattice,
                       const char *order, const char *sets)
 {
@@ -28,6 +38,7 @@ static void open_pair(pair_t *p, const char *model, const char *variant, const c
     expect_ok(kl_modelread_find(path, setting, &p->plain_tables, &err), err);
     core_open(&p->spin, p->spin_tables->model, lattice, order, sets);
     core_open(&p->plain, p->plain_tables->model, lattice, order, sets);
+    if (npair++ % 2) p->spin.ex->vt.roots = p->plain.ex->vt.roots = roots_here;
     p->full = core_full_open(&p->plain);
 }
 

@@ -42,9 +42,20 @@ static void check_block(const kl_column_block *p, const double *y, const double 
     }
 }
 
-static void test_blocks(void **state)
+/* R = Q^T Y, where the run told none. */
+static void find_triangle(const kl_column_block *p, const double *y, const double *q, double *r)
 {
-    (void)state;
+    const int m = p->rows, n = p->width;
+    for (int j = 0; j < n; j++)
+        for (int k = 0; k < n; k++) {
+            double sum = 0;
+            for (int i = 0; i < m; i++) sum += q[i + (int64_t)k * m] * y[i + (int64_t)j * m];
+            r[k + (int64_t)j * n] = sum;
+        }
+}
+
+static void check_blocks(int roots)
+{
     double *bits = NULL;
     for (int nthread = 1; nthread <= 3; nthread += 2) {
         kl_err err = {""};
@@ -69,9 +80,14 @@ static void test_blocks(void **state)
         kl_gramcolumns_unit(&g, block, tri);
         const char asked[NBLOCK] = {1, 1, 1, 1, 0, 1}; /* and the fifth by itself */
         const kl_gramcolumns_at at = {block, &data, &spare, n};
-        kl_gramcolumns_opts o = {.asked = asked, .dependent = KL_DEPENDENT_REPLACED, .tri = tri};
+        kl_gramcolumns_opts o = {.asked = asked,
+                                 .dependent = KL_DEPENDENT_REPLACED,
+                                 .first = roots ? KL_FIRST_ROOTS : KL_FIRST_PASSES,
+                                 .tri = roots ? NULL : tri};
         expect_ok(kl_gramcolumns_run(&g, &at, &o, &err), err);
         expect_ok(ex->vt.download(ex, q, data, n, &err), err);
+        for (int i = 0; i < 4 && roots; i++)
+            find_triangle(&block[i], y + block[i].at, q + block[i].at, tri + block[i].gram);
         for (int i = 0; i < 4; i++)
             check_block(&block[i], y + block[i].at, q + block[i].at, tri + block[i].gram);
         for (int64_t i = 0; i < (int64_t)block[4].rows * block[4].width; i++)
@@ -81,6 +97,8 @@ static void test_blocks(void **state)
         expect_ok(ex->vt.upload(ex, data, y, n, &err), err);
         expect_ok(kl_gramcolumns_run(&g, &at, &o, &err), err);
         expect_ok(ex->vt.download(ex, q, data, n, &err), err);
+        for (int i = 0; i < NBLOCK && roots; i++)
+            find_triangle(&block[i], y + block[i].at, q + block[i].at, tri + block[i].gram);
         for (int i = 0; i < NBLOCK; i++)
             check_block(&block[i], y + block[i].at, q + block[i].at, tri + block[i].gram);
         for (int i = 0; bits && i < NBLOCK; i++)
@@ -94,6 +112,19 @@ static void test_blocks(void **state)
         free(y), free(tri);
     }
     free(bits);
+}
+
+static void test_blocks(void **state)
+{
+    (void)state;
+    check_blocks(0);
+}
+
+/* By inverse Cholesky factors first, which some of these blocks do not have. */
+static void test_roots(void **state)
+{
+    (void)state;
+    check_blocks(1);
 }
 
 /* Zero columns stay so, and the others are orthonormal. */
@@ -158,7 +189,8 @@ static void test_nearly(void **state)
         expect_ok(kl_exec_copy_in(ex, y, n, &spare, &err), err);
         const char asked[3] = {1, 0, 1};
         const kl_gramcolumns_at at = {block, &data, &spare, n};
-        const kl_gramcolumns_opts o = {.asked = asked, .dependent = KL_DEPENDENT_REPLACED, .nearly = 1};
+        const kl_gramcolumns_opts o = {
+            .asked = asked, .dependent = KL_DEPENDENT_REPLACED, .first = KL_FIRST_PRODUCTS};
         kl_test_case("off by %g", off[k]);
         expect_ok(kl_gramcolumns_run(&g, &at, &o, &err), err);
         expect_ok(ex->vt.download(ex, y, data, n, &err), err);
@@ -184,6 +216,6 @@ static void test_nearly(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks), cmocka_unit_test(test_zero),
-                                       cmocka_unit_test(test_nearly)};
+                                       cmocka_unit_test(test_nearly), cmocka_unit_test(test_roots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
