@@ -1,27 +1,21 @@
 /* An orthonormal basis of a wavefunction's columns: see settle.h. Of each sector A, rows x cols:
      1. G = A^T A, or A A^T where that is smaller: its eigenvalues are the weights, if they are wanted
-     2. where there are more rows than columns U = A, and where the executor makes factors fast U = A T,
-        T^T (G + shift) T = 1, orthonormal but for rounding
-     3. U is made orthonormal by gramcolumns.h
-     4. where there are no more rows than columns, U = 1
+     2. where there are more rows than columns U = A, made orthonormal by gramcolumns.h
+     3. where there are no more rows than columns, U = 1
    Ranks divide the sectors.
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/settle.h"
 #include "base/dense.h"
-#include "base/divide.h"
 #include "base/mem.h"
 #include "base/par.h"
 #include "comm/share.h"
 #include "dmrg/gramcolumns.h"
-#include "exec/roots.h"
 #include <math.h>
-#include <string.h>
 
 /* Of the error that truncation leaves: what sweeps may still change where bases no longer have to find new
    states both ways. By the processor chains of 24 to 60 sites end no higher so, cylinders of m = 200 a
    ten-thousandth of their error bar. */
 #define MOVES 0.1
-#define SHIFT_ROUNDING 1e-13 /* of the diagonal, where columns nearly depend on others */
 
 int kl_settle_wanted(const kl_schedule *s, const kl_stage *g, const kl_dmrg_result *rows)
 {
@@ -65,9 +59,8 @@ typedef struct settling {
     int *owner;
     kl_isometry *iso;
     int64_t ngram;
-    kl_dptr gram, root; /* [ngram] */
+    kl_dptr gram;     /* [ngram] */
     kl_dptr u, spare;   /* [iso->ndata] */
-    char *good;         /* [n] U is A T */
     /* tridiagonal matrices of G, one after the other */
     double *diagonal, *beside;
     int64_t nrow;
@@ -87,7 +80,6 @@ static kl_status lay_out(settling *s, kl_err *err)
     double *cost = NULL;
     KL_TRY(kl_alloc(&s->piece, mine->nsec, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&s->owner, mine->nsec, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&s->good, mine->nsec, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&sec, mine->nsec, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&dim, mine->nsec, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&cost, mine->nsec, KL_MEM_WORK, err));
@@ -228,23 +220,17 @@ out:
     return st;
 }
 
-/* 1. The entropy of all ranks' weights, of which `sum` is the whole. */
-static kl_status read_entropy(settling *s, const kl_unread *u, double *entropy, kl_err *err)
+/* 1. The entropy of all ranks' weights, which are taken. */
+static kl_status read_entropy_take(settling *s, kl_unread *u, double *entropy, kl_err *err)
 {
     kl_status st = KL_OK;
-    double *w = NULL;
-    *entropy = 0;
-    for (int k = 0; k < u->npart; k++) {
-        const kl_unread_part *const p = &u->part[k];
-        const double *const d = u->d + p->at, *const e = u->e + p->at;
-        KL_TRY(kl_realloc(&w, p->n, KL_MEM_WORK, err));
-        KL_TRY(kl_divide_values(s->ex->nthread, 1, &p->n, &d, &e, w, err));
-        for (int i = 0; i < p->n; i++)
-            if (w[i] > 0) *entropy += w[i] / u->sum * log(p->states * u->sum / w[i]);
-    }
+    kl_entropies *one = NULL;
+    KL_TRY(kl_entropies_create(1, NULL, &one, err));
+    *kl_entropies_open(one, 0) = *u;
+    *u = (kl_unread){0};
+    KL_TRY(kl_entropies_read(one, s->ranks, s->ex->nthread, entropy, err));
 out:
-    kl_free(&w);
-    *entropy = kl_ranks_total(s->ranks, *entropy);
+    kl_entropies_destroy(&one);
     return st;
 }
 
@@ -269,60 +255,18 @@ static kl_status take_weights(settling *s, const kl_trunc_opts *o, kl_trunc_info
     s->ex->vt.dots(s->ex, n, 1, s->d->wave.psi, n, s->d->wave.psi, &u.sum);
     u.d = s->diagonal, u.e = s->beside;
     s->diagonal = s->beside = NULL;
+    u.open = 1;
     if (o->unread) {
-        u.open = 1;
         *o->unread = u;
         u = (kl_unread){0};
-    } else KL_TRY(read_entropy(s, &u, &info->entropy, err));
+    } else KL_TRY(read_entropy_take(s, &u, &info->entropy, err));
 out:
     kl_unread_clear(&u);
     return st;
 }
 
-/* 2. T of all G, which is kept where the weights are wanted. */
-static kl_status find_roots(settling *s, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_dptr shifted = {0};
-    int *n = NULL;
-    int64_t *off = NULL;
-    kl_batch b;
-    kl_batch_init(&b);
-    KL_TRY(kl_alloc(&n, s->n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&off, s->n, KL_MEM_WORK, err));
-    for (int i = 0; i < s->n; i++) {
-        const piece *const p = &s->piece[i];
-        if (!p->mine || !is_tall(p)) continue;
-        n[i] = p->kept;
-        off[i] = p->gram;
-        KL_TRY(kl_batch_open_group(&b, p->gram, (int64_t)n[i] * n[i], err));
-        KL_TRY(kl_batch_reserve(&b, 2, err));
-        kl_rec r = {
-            .kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .a = p->gram, .c = p->gram, .alpha = 1};
-        r.m = r.n = r.lda = r.ldc = n[i];
-        *kl_batch_push(&b) = r;
-        r.m = r.beta = 1, r.lda = r.ldc = n[i] + 1, r.alpha = SHIFT_ROUNDING;
-        *kl_batch_push(&b) = r;
-        kl_batch_close_group(&b, 0);
-    }
-    if (b.ngroup == 0) goto out;
-    b.nx = b.ny = s->ngram;
-    KL_TRY(s->ex->vt.alloc(s->ex, s->ngram, &shifted, err));
-    KL_TRY(s->ex->vt.alloc(s->ex, s->ngram, &s->root, err));
-    KL_TRY(kl_batch_run(&b, s->ex, s->gram, shifted, err));
-    const kl_roots roots = {s->n, n, off, s->ngram, shifted, s->root, s->good};
-    KL_TRY(kl_roots_find(s->ex, &roots, err));
-    for (int i = 0; i < s->n; i++) s->good[i] = n[i] > 0 && s->good[i];
-out:
-    kl_batch_clear(&b);
-    s->ex->vt.release(s->ex, &shifted);
-    kl_free(&n);
-    kl_free(&off);
-    return st;
-}
-
 /* 2. */
-static kl_status make_columns(settling *s, kl_err *err)
+static kl_status copy_columns(settling *s, kl_err *err)
 {
     kl_status st = KL_OK;
     const int transposed = s->d->side == KL_RIGHT;
@@ -331,39 +275,35 @@ static kl_status make_columns(settling *s, kl_err *err)
     for (int i = 0; i < s->n; i++) {
         const piece *const p = &s->piece[i];
         if (!p->mine || !is_tall(p)) continue;
-        kl_rec r = {.kind = s->good[i] ? KL_REC_GEMM : KL_REC_ADD,
-                    .ta = (uint8_t)transposed,
-                    .at_a = KL_AT_X,
-                    .at_c = KL_AT_Y,
-                    .m = p->rows,
-                    .n = p->cols,
-                    .lda = transposed ? p->cols : p->rows,
-                    .ldc = p->rows,
-                    .a = p->psi,
-                    .c = p->to,
-                    .alpha = 1};
-        if (s->good[i]) r.at_b = KL_AT_LEFT, r.k = r.ldb = p->cols, r.b = p->gram;
+        const kl_rec r = {.kind = KL_REC_ADD,
+                          .ta = (uint8_t)transposed,
+                          .at_a = KL_AT_X,
+                          .at_c = KL_AT_Y,
+                          .m = p->rows,
+                          .n = p->cols,
+                          .lda = transposed ? p->cols : p->rows,
+                          .ldc = p->rows,
+                          .a = p->psi,
+                          .c = p->to,
+                          .alpha = 1};
         KL_TRY(kl_batch_push_alone(&b, (int64_t)p->rows * p->cols, r, err));
     }
     b.nx = s->d->wave.layout->n;
     b.ny = s->iso->ndata;
-    b.base[KL_AT_LEFT] = s->root;
     if (b.ngroup > 0) KL_TRY(kl_batch_run(&b, s->ex, s->d->wave.psi, s->u, err));
 out:
     kl_batch_clear(&b);
     return st;
 }
 
-/* 3. Those that are nearly orthonormal, and then the others, whose columns may depend on each other. */
+/* 2. */
 static kl_status orthonormalize(settling *s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_gramcolumns columns = {0};
     kl_column_block *block = NULL;
-    char *asked = NULL;
     int ntall = 0;
     KL_TRY(kl_alloc(&block, s->n, KL_MEM_WORK, err));
-    KL_TRY(kl_alloc(&asked, s->n, KL_MEM_WORK, err));
     for (int i = 0; i < s->n; i++) {
         const piece *const p = &s->piece[i];
         const int tall = p->mine && is_tall(p);
@@ -374,21 +314,16 @@ static kl_status orthonormalize(settling *s, kl_err *err)
     KL_TRY(s->ex->vt.alloc(s->ex, s->iso->ndata, &s->spare, err));
     KL_TRY(kl_gramcolumns_open(s->ex, s->n, block, &columns, err));
     const kl_gramcolumns_at at = {block, &s->u, &s->spare, s->iso->ndata};
-    for (int nearly = 1; nearly >= 0; nearly--) {
-        for (int i = 0; i < s->n; i++) asked[i] = s->good[i] == nearly;
-        const kl_gramcolumns_opts o = {.asked = asked,
-                                       .dependent = KL_DEPENDENT_REPLACED,
-                                       .first = nearly ? KL_FIRST_PRODUCTS : KL_FIRST_PASSES};
-        KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
-    }
+    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED,
+                                   .first = s->ex->vt.roots ? KL_FIRST_ROOTS : KL_FIRST_PASSES};
+    KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
 out:
     kl_gramcolumns_close(&columns);
     kl_free(&block);
-    kl_free(&asked);
     return st;
 }
 
-/* 4. */
+/* 3. */
 static kl_status fill_units(settling *s, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -452,12 +387,12 @@ kl_status kl_settle(kl_exec *ex, const kl_density *d, const kl_trunc_opts *o, kl
     *out = NULL;
     data->addr = 0;
     KL_TRY(lay_out(&s, err));
-    if (o->spectrum || s.ex->vt.roots) KL_TRY(make_gram(&s, err));
-    if (s.ex->vt.roots) KL_TRY(find_roots(&s, err));
-    KL_TRY(make_columns(&s, err));
-    s.ex->vt.release(s.ex, &s.root);
-    if (o->spectrum) KL_TRY(take_weights(&s, o, info, err));
+    if (o->spectrum) {
+        KL_TRY(make_gram(&s, err));
+        KL_TRY(take_weights(&s, o, info, err));
+    }
     s.ex->vt.release(s.ex, &s.gram);
+    KL_TRY(copy_columns(&s, err));
     KL_TRY(orthonormalize(&s, err));
     s.ex->vt.release(s.ex, &s.spare);
     KL_TRY(fill_units(&s, err));
@@ -470,13 +405,11 @@ kl_status kl_settle(kl_exec *ex, const kl_density *d, const kl_trunc_opts *o, kl
     s.u.addr = 0;
 out:
     s.ex->vt.release(s.ex, &s.gram);
-    s.ex->vt.release(s.ex, &s.root);
     s.ex->vt.release(s.ex, &s.u);
     s.ex->vt.release(s.ex, &s.spare);
     kl_isometry_destroy(&s.iso);
     kl_free(&s.piece);
     kl_free(&s.owner);
-    kl_free(&s.good);
     kl_free(&s.diagonal);
     kl_free(&s.beside);
     return st;
