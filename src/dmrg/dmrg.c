@@ -466,10 +466,10 @@ static int knows_all(const run *r)
 static int has_loose(const run *r, double bar)
 {
     const kl_dmrg_result *const res = r->res;
-    int left = 0;
+    int left = 0, loose;
     for (int k = 1; k < res->nrow; k++) left += res->row[k].again;
     if (res->stop == KL_STOP_MAX_SWEEP || res->nrow < 2 || !isfinite(bar) || left >= MOST_LEFT) return 0;
-    return kl_stringtrials_loose(r->e->terms);
+    return kl_stringtrials_loose(r->e->terms, &loose, NULL) == KL_OK && loose;
 }
 
 /* Where a converged run that began afresh may lie in a valley that is not the lowest, it goes on from the one

@@ -255,28 +255,30 @@ out:
     return st;
 }
 
-/* 1: sweeps leave each part the charges that they began with. */
-static int has_parts(const kl_terms *t)
+/* Sweeps leave each part the charges that they began with. */
+kl_status kl_stringtrials_loose(const kl_terms *t, int *loose, kl_err *err)
 {
-    int *parent = NULL, parts = 1;
-    if (t->model->ncharge > 0 && kl_alloc(&parent, t->nsite, KL_MEM_WORK, NULL) == KL_OK)
+    kl_status st = KL_OK;
+    int *parent = NULL, parts = 1, weak = 0;
+    *loose = 0;
+    if (t->model->ncharge > 0) {
+        KL_TRY(kl_alloc(&parent, t->nsite, KL_MEM_WORK, err));
         parts = find_parts(t, parent);
+    }
+    if (parts < 2) KL_TRY(kl_stringtrials_weak(t, &weak, err));
+    *loose = parts > 1 || weak > 0;
+out:
     kl_free(&parent);
-    return parts > 1;
-}
-
-int kl_stringtrials_loose(const kl_terms *t)
-{
-    int weak = 0;
-    return has_parts(t) || (kl_stringtrials_weak(t, &weak, NULL) == KL_OK && weak > 0);
+    return st;
 }
 
 void kl_stringtrials_tell(const kl_terms *t, kl_dmrg_result *res)
 {
     kl_labels l = {0};
+    int loose;
     if (kl_stringtrials_count(t, &res->strings, NULL) != KL_OK) res->strings = 0;
     if (res->stop == KL_STOP_INTERRUPTED || res->searched) return;
-    if (kl_stringtrials_loose(t)) res->wait = KL_WAIT_SECTORS;
+    if (kl_stringtrials_loose(t, &loose, NULL) != KL_OK || loose) res->wait = KL_WAIT_SECTORS;
     if (res->strings < 2 || res->stop != KL_STOP_CONVERGED) return;
     const int placed = kl_labels_find(t, &l, NULL) == KL_OK && kl_places_worth(&l);
     if (placed || res->strings > FEW) res->wait = KL_WAIT_SECTORS;

@@ -26,8 +26,8 @@ kl_status kl_stringtrials_count(const kl_terms *t, int *count, kl_err *err) KL_M
    is any: sweeps seldom move charges between parts that are joined so, wherever the first ones put them. */
 kl_status kl_stringtrials_weak(const kl_terms *t, int *count, kl_err *err) KL_MUST_CHECK;
 
-/* 1: H has parts with charges of their own that nothing joins, or only what joins weakly. */
-int kl_stringtrials_loose(const kl_terms *t);
+/* *loose = 1: H has parts with charges of their own that nothing joins, or only what joins weakly. */
+kl_status kl_stringtrials_loose(const kl_terms *t, int *loose, kl_err *err) KL_MUST_CHECK;
 
 /* part[nsite]: which of *n parts, from 0, a position is in where nothing joins two of them, or only what
    joins weakly. */

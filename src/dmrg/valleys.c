@@ -428,7 +428,7 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
 {
     kl_status st = KL_OK;
     search s = {.t = t, .ex = ex, .here = here, .best = lower};
-    int loose = 0, strings = 0;
+    int weak = 0, loose = 0, strings = 0;
     *lower = (kl_valley){0};
     settled->rival = 0;
     settled->ntrial = 0;
@@ -443,15 +443,15 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
     /* that there may be strings is no reason for trials with moves, four of which take longer than all else
        behind the sweeps of a chain */
     if (settled->strings > 0) KL_TRY(kl_stringtrials_count(t, &strings, err));
-    KL_TRY(kl_stringtrials_weak(t, &loose, err));
-    if (kl_stringtrials_loose(t)) KL_TRY(look_at_parts(&s, e, o, mon, err));
-    if (!is_lower(&s)) KL_TRY(find_other(&s, e, strings, loose, err));
+    KL_TRY(kl_stringtrials_weak(t, &weak, err));
+    KL_TRY(kl_stringtrials_loose(t, &loose, err));
+    if (loose) KL_TRY(look_at_parts(&s, e, o, mon, err));
+    if (!is_lower(&s)) KL_TRY(find_other(&s, e, strings, weak, err));
     settled->ntrial = s.n;
     if (lower->state && !is_lower(&s)) KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));
     if (!lower->state && settled->strings > 0)
         KL_TRY(kl_stringtrials_compare(t, ex, e, o, mon, here, lower, settled, err));
-    if (!lower->state && kl_stringtrials_loose(t) && here->kept <= SHAKEN_MOST)
-        KL_TRY(shake(&s, e, settled, err));
+    if (!lower->state && loose && here->kept <= SHAKEN_MOST) KL_TRY(shake(&s, e, settled, err));
 out:
     if (st != KL_OK) kl_state_destroy(&lower->state);
     return st;

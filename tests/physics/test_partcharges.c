@@ -2,6 +2,7 @@
    the levels of the chain.
    SPDX-License-Identifier: Apache-2.0 */
 #include "base/dense.h"
+#include "base/mem.h"
 #include "core.h"
 #include "dmrg/partcharges.h"
 #include "dmrg/stringtrials.h"
@@ -107,11 +108,44 @@ static void test_none(void **state)
     core_no_memory();
 }
 
+/* Every allocation fails in turn: what is found is all there, or nothing is. */
+static void test_no_memory(void **state)
+{
+    (void)state;
+    kl_err err = {""};
+    core_job j;
+    core_open(&j, core_model("free_fermions", NULL), "chain:6", NULL, "t=1,1,0,1,1 h=0,1,0,-1,0,0.5");
+    core_run r = core_auto(1e-9, core_charge(j.model, "N=2"), 1, KL_STRATEGY_AUTO);
+    const kl_engine_opts e = {.target = r.opts.target, .nstate = 1, .seed = 1};
+    kl_status st = KL_ENOMEM;
+    int64_t k = 1;
+    for (; st != KL_OK; k += 1 + k / 6) {
+        int *product = NULL, loose = 0;
+        double flop = 0;
+        kl_test_case("allocation %lld", (long long)k);
+        kl_dense_release();
+        kl_mem_fail_after(k);
+        st = kl_stringtrials_loose(j.terms, &loose, &err);
+        if (st == KL_OK)
+            st = kl_partcharges_find(j.terms, j.ex, &e, &r.opts, NULL, 1e9, &product, &flop, &err);
+        kl_mem_fail_after(0);
+        expect_true(st == KL_OK || (st == KL_ENOMEM && product == NULL));
+        expect_true(st != KL_OK || (loose && product != NULL));
+        kl_free(&product);
+    }
+    expect_true(k > 300);
+    kl_dense_release();
+    core_drop(&r);
+    core_close(&j);
+    core_no_memory();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_charges),
         cmocka_unit_test(test_none),
+        cmocka_unit_test(test_no_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
