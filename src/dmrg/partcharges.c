@@ -49,17 +49,10 @@ static kl_status cut_out(const search *s, int part, kl_terms *to, kl_err *err)
     kl_status st = KL_OK;
     const kl_terms *const t = s->t;
     int *at = NULL;
-    *to = (kl_terms){.model = t->model, .nkept = t->nkept, .kept_room = t->nkept + 1};
+    *to = (kl_terms){.model = t->model};
     KL_TRY(kl_alloc(&at, t->nsite, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&to->type, t->nsite, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->term, t->nterm + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->def, t->nterm + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->op, t->nop + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->rest, t->nop + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->kept, t->nkept + 1, KL_MEM_MISC, err));
-    if (t->nkept > 0) memcpy(to->kept, t->kept, sizeof *t->kept * (size_t)t->nkept);
-    to->term_room = t->nterm + 1;
-    to->op_room = t->nop + 1;
+    KL_TRY(kl_terms_room(to, t, err));
     for (int p = 0; p < t->nsite; p++) {
         at[p] = to->nsite;
         if (s->of[p] == part) to->type[to->nsite++] = t->type[p];
@@ -69,13 +62,8 @@ static kl_status cut_out(const search *s, int part, kl_terms *to, kl_err *err)
         int inside = 1;
         for (int k = 0; k < from->nop; k++) inside &= s->of[t->op[from->first + k].pos] == part;
         if (!inside) continue;
-        to->def[to->nterm] = t->def[i];
-        to->term[to->nterm++] = (kl_term){.coef = from->coef, .nop = from->nop, .first = to->nop};
-        for (int k = 0; k < from->nop; k++, to->nop++) {
-            to->op[to->nop] = t->op[from->first + k];
-            to->op[to->nop].pos = at[to->op[to->nop].pos];
-            to->rest[to->nop] = t->rest[from->first + k];
-        }
+        kl_terms_pick(to, t, i);
+        for (int64_t k = to->nop - from->nop; k < to->nop; k++) to->op[k].pos = at[to->op[k].pos];
     }
 out:
     kl_free(&at);
@@ -99,7 +87,6 @@ static kl_status find_parts(search *s, kl_err *err)
     KL_TRY(kl_stringtrials_parts(t, s->of, &s->npart, err));
     if (s->npart < 2) goto out;
     KL_TRY(kl_alloc(&s->part, s->npart, KL_MEM_WORK, err));
-    for (int k = 0; k < s->npart; k++) s->part[k] = (kl_terms){0};
     for (int k = 0; k < s->npart; k++) KL_TRY(cut_out(s, k, &s->part[k], err));
     for (int p = 0; p < t->nsite; p++)
         for (int a = 0; a < t->type[p]->dim; a++)
@@ -137,7 +124,6 @@ static kl_status site_energy(const search *s, const kl_terms *x, kl_qn q, double
     if (n == 0) goto out;
     KL_TRY(kl_alloc(&a, (int64_t)n * n, KL_MEM_WORK, err));
     KL_TRY(kl_alloc(&w, n, KL_MEM_WORK, err));
-    memset(a, 0, sizeof *a * (size_t)(n * n));
     for (int64_t i = 0; i < x->nterm; i++) {
         const kl_site_op *const op = &site->op[x->op[x->term[i].first].op];
         for (int k = 0; k < op->nelem; k++) {

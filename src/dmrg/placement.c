@@ -133,16 +133,7 @@ static kl_status narrow_strings(const kl_terms *t, kl_placed *out, kl_err *err)
     kl_terms *const to = &out->terms;
     KL_TRY(kl_alloc(&to->type, t->nsite, KL_MEM_MISC, err));
     for (int p = 0; p < t->nsite; p++) to->type[p] = &out->type[p];
-    KL_TRY(kl_alloc(&to->term, t->nterm + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->def, t->nterm + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->op, t->nop + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->rest, t->nop + 1, KL_MEM_MISC, err));
-    KL_TRY(kl_alloc(&to->kept, t->nkept + 1, KL_MEM_MISC, err));
-    if (t->nkept > 0) memcpy(to->kept, t->kept, sizeof *t->kept * (size_t)t->nkept);
-    to->nkept = t->nkept;
-    to->kept_room = t->nkept + 1;
-    to->term_room = t->nterm + 1;
-    to->op_room = t->nop + 1;
+    KL_TRY(kl_terms_room(to, t, err));
     for (int64_t i = 0; i < t->nterm; i++) {
         const kl_term *const from = &t->term[i];
         int there = 1;
@@ -150,12 +141,7 @@ static kl_status narrow_strings(const kl_terms *t, kl_placed *out, kl_err *err)
             const kl_op_at *const o = &t->op[from->first + k];
             there &= out->type[o->pos].op[o->op].nelem > 0;
         }
-        if (!there) continue;
-        to->def[to->nterm] = t->def[i];
-        to->term[to->nterm++] = (kl_term){.coef = from->coef, .nop = from->nop, .first = to->nop};
-        memcpy(to->op + to->nop, t->op + from->first, sizeof *t->op * (size_t)from->nop);
-        memcpy(to->rest + to->nop, t->rest + from->first, sizeof *t->rest * (size_t)from->nop);
-        to->nop += from->nop;
+        if (there) kl_terms_pick(to, t, i);
     }
 out:
     return st;

@@ -68,6 +68,11 @@ kl_status kl_terms_add(kl_terms *t, double coef, int nop, const kl_op_at *ops, i
                        kl_err *err) KL_MUST_CHECK;
 kl_status kl_terms_merge(kl_terms *t, kl_err *err) KL_MUST_CHECK;
 
+/* Some strings of t as a list: kl_terms_room makes *to, which has no strings yet, wide enough for all of
+   them, with what t keeps; kl_terms_pick appends string i, whose operators are the last of *to. */
+kl_status kl_terms_room(kl_terms *to, const kl_terms *t, kl_err *err) KL_MUST_CHECK;
+void kl_terms_pick(kl_terms *to, const kl_terms *t, int64_t i);
+
 /* EINPUT where charges of some part of the lattice are no numbers of 16 bits. */
 kl_status kl_terms_check_charges(const kl_terms *t, kl_err *err) KL_MUST_CHECK;
 

@@ -1,5 +1,5 @@
 /* The strings of a Hamiltonian sorted and merged; what cancels is dropped, and charges, parity and
-   Hermiticity of the rest are checked.
+   Hermiticity of the rest are checked. And some of them as a list.
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/strings.h"
 #include "base/mem.h"
@@ -242,4 +242,33 @@ kl_status kl_terms_check_charges(const kl_terms *t, kl_err *err)
                 t->model->charge[c].name, t->model->name, (long long)sum, t->nsite, INT16_MAX);
     }
     return KL_OK;
+}
+
+/* ---------------------------------------------------------------- some of them */
+
+kl_status kl_terms_room(kl_terms *to, const kl_terms *t, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_alloc(&to->term, t->nterm + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&to->def, t->nterm + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&to->op, t->nop + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&to->rest, t->nop + 1, KL_MEM_MISC, err));
+    KL_TRY(kl_alloc(&to->kept, t->nkept + 1, KL_MEM_MISC, err));
+    if (t->nkept > 0) memcpy(to->kept, t->kept, sizeof *t->kept * (size_t)t->nkept);
+    to->nkept = t->nkept;
+    to->kept_room = t->nkept + 1;
+    to->term_room = t->nterm + 1;
+    to->op_room = t->nop + 1;
+out:
+    return st;
+}
+
+void kl_terms_pick(kl_terms *to, const kl_terms *t, int64_t i)
+{
+    const kl_term *const from = &t->term[i];
+    to->def[to->nterm] = t->def[i];
+    to->term[to->nterm++] = (kl_term){.coef = from->coef, .nop = from->nop, .first = to->nop};
+    memcpy(to->op + to->nop, t->op + from->first, sizeof *t->op * (size_t)from->nop);
+    memcpy(to->rest + to->nop, t->rest + from->first, sizeof *t->rest * (size_t)from->nop);
+    to->nop += from->nop;
 }
