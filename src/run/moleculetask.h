@@ -53,11 +53,11 @@ kl_status kl_moleculetask_start(const kl_moleculetask *t, int irrep, int nstate,
    caller's. Once only. */
 kl_status kl_moleculetask_other(kl_moleculetask *t, kl_terms **out, kl_err *err) KL_MUST_CHECK;
 
-/* Measured on the lowest state after a run: one-body density matrices, entropies of orbitals and their mutual
-   information, leading determinants and, of restricted orbitals, natural occupations and S^2. two: two-body
-   density matrices, too; they are checked by their traces, and by the energy that they make with the
-   integrals. plain: with the total spin the sites of the variant without it, in which the component M = S is
-   measured. */
+/* Measured on every state after a run: one-body density matrices, leading determinants and, of restricted
+   orbitals, natural occupations and S^2; on the lowest one entropies of orbitals and their mutual
+   information. two: two-body density matrices, too; they are checked by their traces, and by the energy that
+   they make with the integrals. plain: with the total spin the sites of the variant without it, in which the
+   component M = S is measured. */
 kl_status kl_moleculetask_measure(const kl_moleculetask *t, kl_exec *ex, const kl_lattice *lat,
                                   const kl_terms *plain, const kl_state *state, int two, kl_result *r,
                                   kl_err *err) KL_MUST_CHECK;

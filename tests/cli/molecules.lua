@@ -58,6 +58,16 @@ local _, mine = kit.energy("dmrg n2-sto3g.fcidump -o none --accuracy 1e-11" .. T
 for k, w in ipairs(doc and doc.states and doc.states[1].natural_occupations or {}) do
     ok(near(told(mine, "natural_occupations")[k], w, 1e-6), "natural occupation " .. k .. " is full CI's", w)
 end
+do -- two-body ones of each state make its energy, with Sz and with the total spin as a charge
+    for _, charges in ipairs { "--irrep 1", "--irrep 1 --charge S=0" } do
+        local _, d = kit.energy("dmrg h2o-sto3g.fcidump " .. charges
+            .. " --states 2 --two-body --accuracy 1e-10 -o none" .. T)
+        local second = d.measurements["state_1/molecule/energy_of_densities"]
+        ok(near(told(d, "energy_of_densities"), d.energies[1], 1e-9)
+           and near(second.value, d.energies[2], 1e-9),
+            "density matrices of two states make their energies, " .. charges, d.energies[2], second.value)
+    end
+end
 do -- of excited states, too; and operators of an orbital, by the words that lattice models have for them
     local asked = " o2-triplet-sto3g.fcidump --ms2 2 --irrep 4"
     local _, exact = kit.energy("ci" .. asked .. " --roots 3 --space full --density")

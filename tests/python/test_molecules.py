@@ -103,9 +103,6 @@ def test_casscf_by_dmrg(atom, spin, electrons):
         own.fcisolver.make_rdm12(state, 6, ours.nelecas), ours.fcisolver.make_rdm12(ours.ci, 6, ours.nelecas)
     ):
         assert np.abs(a - b).max() < 1e-4
-    ours.fcisolver.nroots = 2
-    with pytest.raises(NotImplementedError):
-        ours.fcisolver.kernel(h, ours.get_h2eff(), 6, ours.nelecas)
 
 
 def test_casci_of_several_states():
@@ -126,3 +123,73 @@ def test_casci_of_several_states():
     eri = ao2mo.restore(1, ours.get_h2eff(), 6)
     energy = np.einsum("pq,pq", h, one) + 0.5 * np.einsum("pqrs,pqrs", eri, two) + core
     assert energy == pytest.approx(ours.e_tot[0], abs=1e-9)
+
+
+@functools.cache
+def carbon_dimer():
+    from pyscf import gto, scf
+
+    mol = gto.M(atom="C 0 0 0; C 0 0 1.25", basis="sto-3g", symmetry="D2h", verbose=0)
+    return mol, scf.RHF(mol).run()
+
+
+def active_space(cls, solver=None, wfnsym=None, ss=None, states=1):
+    mc = cls(carbon_dimer()[1], 6, 8)
+    if solver is not None:
+        mc.fcisolver = solver(carbon_dimer()[0], **ONE)
+    mc.fcisolver.wfnsym, mc.fcisolver.conv_tol = wfnsym, 1e-12
+    if ss is not None:
+        mc.fix_spin_(ss=ss, shift=0.5)
+    if states > 1:
+        mc = mc.state_average([1 / states] * states)
+    return mc.run(conv_tol=1e-10)
+
+
+def energies(mc):
+    return np.atleast_1d(getattr(mc, "e_states", mc.e_tot))
+
+
+@pytest.mark.parametrize("solver", ["FCI", "DMRGCI"])
+def test_irreps_and_spins_of_pyscf(solver):
+    mcscf = pytest.importorskip("pyscf.mcscf")
+    ours = getattr(kl.pyscf, solver)
+    for asked in (dict(wfnsym="B1g", states=3), dict(ss=0, states=2), dict(ss=2, wfnsym="B1u")):
+        own, found = active_space(mcscf.CASCI, **asked), active_space(mcscf.CASCI, ours, **asked)
+        assert np.abs(energies(own) - energies(found)).max() < 1e-8, asked
+        if "ss" in asked:
+            state = found.ci[-1] if "states" in asked else found.ci
+            s2, _ = ours.spin_square(found.fcisolver, state, 6, (4, 4))
+            assert s2 == pytest.approx(asked["ss"], abs=1e-6)
+    # alpha and beta of a triplet with Sz = 0, which DMRG measures at Sz = 1
+    up, dn = found.fcisolver.make_rdm1s(found.ci, 6, (4, 4))
+    assert np.abs(up - dn).max() < 1e-6
+    with pytest.raises(ValueError):
+        active_space(mcscf.CASCI, ours, ss=0.75)
+
+
+@pytest.mark.parametrize("solver", ["FCI", "DMRGCI"])
+def test_casscf_of_averaged_states(solver):
+    mcscf = pytest.importorskip("pyscf.mcscf")
+    asked = dict(ss=0, states=2)
+    own, found = (active_space(mcscf.CASSCF, s, **asked) for s in (None, getattr(kl.pyscf, solver)))
+    assert found.converged
+    assert np.mean(energies(found)) == pytest.approx(np.mean(energies(own)), abs=1e-7)
+
+
+def test_molecules_of_pyscf():
+    pytest.importorskip("pyscf")
+    from pyscf import gto, mcscf, scf
+
+    _, mf = carbon_dimer()
+    whole, active = kl.pyscf.molecule(mf), kl.pyscf.molecule(mcscf.CASCI(mf, 6, 8))
+    assert set(whole.irreps) == {0, 2, 3, 5, 6, 7}
+    assert (active.electrons, list(active.irreps)) == (8, list(whole.irreps[2:8]))
+    by_space = kl.ci(whole, space="cas:8,6", irrep=1, residual=1e-8, **ONE).energy
+    assert kl.ci(active, space="full", irrep=1, residual=1e-8, **ONE).energy == pytest.approx(
+        by_space, abs=1e-9
+    )
+    # both spins: the reference determinant is the mean field
+    mf = scf.UHF(gto.M(atom="O 0 0 0; H 0 0 0.97", basis="sto-3g", spin=1, verbose=0)).run()
+    radical = kl.pyscf.molecule(mf)
+    assert radical.h.shape == (2, 6, 6)
+    assert kl.ci(radical, space="cisd", **ONE)["reference_energy"] == pytest.approx(mf.e_tot, abs=1e-9)
