@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import warnings
 from fractions import Fraction
-from numbers import Integral, Real
+from numbers import Integral, Rational, Real
 from typing import TYPE_CHECKING, Any, Mapping
 
 import numpy as np
@@ -170,8 +170,9 @@ class Problem:
         if not isinstance(value, Real):
             wanted = "a number, a Fraction or a text such as '1/2'"
             raise BadInput(f"charge {name} is {value!r}; wanted: {wanted}")
-        exact = Fraction(value).limit_denominator(1000)
-        if abs(exact - Fraction(value)) > Fraction(1, 10**12):
+        given = Fraction(value if isinstance(value, Rational) else float(value))
+        exact = given.limit_denominator(1000)
+        if abs(exact - given) > Fraction(1, 10**12):
             raise ValueError(f"charge {name} = {value} is no fraction")
         call("problem_set_charge", self._c, text(name), exact.numerator, exact.denominator)
 
