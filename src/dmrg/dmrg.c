@@ -107,9 +107,10 @@ static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *r
     kl_expand_info info;
     if (g->settling && direction < 0) return kl_onesite_absorb_known(r->e, direction, err);
     const uint64_t place = 2 * ((uint64_t)r->sweep * (uint64_t)r->e->nsite + (uint64_t)r->e->centre);
+    const int measure = (direction < 0) != g->settling;
     const kl_status st =
-        kl_onesite_absorb(r->e, direction, g->m, r->o->seed + place + (direction > 0), &info, err);
-    if (st == KL_OK && (direction < 0) != g->settling) row->variance += info.residual;
+        kl_onesite_absorb(r->e, direction, g->m, measure, r->o->seed + place + (direction > 0), &info, err);
+    if (st == KL_OK && measure) row->variance += info.residual;
     return st;
 }
 

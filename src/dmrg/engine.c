@@ -656,6 +656,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     const kl_warm warm = {e->warm, e->warm_data};
     kl_trunc_opts with = *o;
     with.narrow = e->one != NULL;
+    with.settle |= kl_onesite_keeps_all(e, o);
     with.target = e->target;
     with.warm = e->warm_side != side && !e->one ? &warm : NULL;
     KL_TRY(kl_truncate(e->ex, side, &wave, grown, &with, &iso, &data, info, err));

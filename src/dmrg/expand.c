@@ -3,6 +3,7 @@
         and K_b = Omega^T (near operator b)
      2. G = Omega^T H psi = sum over b of K_b psi (far operator b)^T, without what the known basis holds
      3. singular values of G say which of its rows are worth a state; these, orthonormal to what is known
+   Where all states of the block are wanted, none is chosen: random columns, orthonormal to what is known.
    No sector's sketch reads another's: ranks divide them, tell each other the singular values, by which all
    choose the same, and exchange the states.
    SPDX-License-Identifier: Apache-2.0 */
@@ -48,6 +49,7 @@ static double work_of(const kl_sketch *t, const kl_strip *s)
     const double rows = s->count, near = t->near->dim[s->near], far = s->dim, nop = t->o->near->nop;
     const int device = t->ranks->space == KL_SPACE_DEVICE;
     if (s->count == 0) return 0;
+    if (t->all) return rows * far * (8 * s->known + 4 * rows);
     return EIGEN_FLOP * rows * rows * rows * (device ? EIGEN_SLOW : 1) +
            rows * (nop * (near + far) * (near + far) + 8 * far * s->known) +
            (device ? RECORD_FLOP * nop * t->o->nstate : 0);
@@ -84,6 +86,20 @@ out:
     return st;
 }
 
+/* 1: as many states are wanted as the block has beyond the known ones, and it is not asked how much of H psi
+   lies there. Where m doubles in a sweep, sites of spin 1/2 have no more. */
+static int takes_all(const kl_sketch *t)
+{
+    int64_t states = 0;
+    for (int e = 0; e < t->nstrip; e++) {
+        const kl_strip *const s = &t->strip[e];
+        if (s->far < 0) continue;
+        if (s->rows < s->dim - s->known) return 0;
+        states += s->rows;
+    }
+    return !t->o->measure && states > 0 && states <= t->o->more;
+}
+
 /* How many rows each sector's sketch has, and where this rank's lie. */
 static kl_status lay_out(kl_sketch *t, kl_err *err)
 {
@@ -111,6 +127,9 @@ static kl_status lay_out(kl_sketch *t, kl_err *err)
         if (t->near->dim[e] > t->ldomega) t->ldomega = t->near->dim[e];
         if (s->rows > columns) columns = s->rows;
     }
+    t->all = takes_all(t);
+    for (int e = 0; e < t->nstrip && t->all; e++) /* the columns begin as parts of Omega */
+        if (t->strip[e].far >= 0 && t->strip[e].dim > t->ldomega) t->ldomega = t->strip[e].dim;
     t->ldomega += t->ldomega % 2; /* pairs of numbers are moved together */
     t->nomega = (int64_t)t->ldomega * columns;
     KL_TRY(divide(t, err));
@@ -355,7 +374,11 @@ kl_status kl_expand(kl_exec *ex, const kl_expand_opts *o, kl_isometry **out, kl_
     *out = NULL;
     data->addr = 0;
     KL_TRY(lay_out(&t, err));
-    if (o->more > 0 && t.nrow > 0) {
+    if (t.all) {
+        KL_TRY(guess(&t, err));
+        KL_TRY(kl_sketch_take_all(&t, info, err));
+        KL_TRY(kl_sketch_states(&t, err));
+    } else if (o->more > 0 && t.nrow > 0) {
         KL_TRY(guess(&t, err));
         KL_TRY(compress(&t, err));
         KL_TRY(multiply(&t, err));

@@ -15,6 +15,7 @@ typedef struct kl_expand_opts {
     kl_warm known; /* the basis so far: an isometry of the enlarged block of this side */
     int more; /* states to add at most, */
     int full; /* 1: and a few that fill sectors up to whole tiles: see sectorfill.h */
+    int measure; /* 1: info's residual is wanted; 0: it may be left 0 where nothing has to be chosen */
     uint64_t seed;
 } kl_expand_opts;
 

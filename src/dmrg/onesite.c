@@ -6,6 +6,7 @@
 #include "comm/ranks.h"
 #include "dmrg/engineroom.h"
 #include "dmrg/renorm.h"
+#include "dmrg/sectorfill.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,6 +244,16 @@ int kl_onesite_more(int m, int64_t known)
     return (int)(growth + spare < most ? growth + spare : most);
 }
 
+int kl_onesite_keeps_all(const kl_engine *e, const kl_trunc_opts *o)
+{
+    const kl_isometry *const iso = e->one ? e->one->iso : NULL;
+    const int spare = o->m / KL_MORE, full = o->full || e->ex->space == KL_SPACE_DEVICE;
+    if (!iso || o->noise > 0 || o->discard > 0 || o->fill) return 0;
+    for (int k = 0; k < iso->basis.nsec; k++)
+        if (iso->basis.dim[k] < iso->enlarged->basis.dim[iso->sec[k]]) return 0;
+    return iso->basis.total >= o->m - spare && iso->basis.total <= o->m + (full ? spare : 0);
+}
+
 /* Doubles on the executor that an expansion takes at a time beside its isometries, about: rows of a sector's
    sketch meet every operator of the other side and its transpose; the sketch, a copy of it, and what is made
    of it. */
@@ -269,8 +280,8 @@ static int may_absorb(const kl_engine *e, int direction)
            e->centre != (direction > 0 ? e->nsite - 2 : 0);
 }
 
-kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
-                            kl_err *err)
+kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, int measure, uint64_t seed,
+                            kl_expand_info *info, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_side side = direction > 0 ? KL_RIGHT : KL_LEFT;
@@ -294,6 +305,7 @@ kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, k
                               .known = {e->warm, e->warm_data},
                               .more = more,
                               .full = e->full || e->ex->space == KL_SPACE_DEVICE,
+                              .measure = measure,
                               .seed = seed};
     KL_TRY(kl_expand(e->ex, &o, &one->iso, &one->data, info, err));
     e->ex->vt.release(e->ex, &e->warm_data);

@@ -25,11 +25,14 @@ int kl_onesite_more(int m, int64_t known);
 
 /* Absorbs the site that lies ahead in this direction, its basis expanded; the wavefunctions stay the same.
    Does nothing where that basis is not known (where the sweep reverses), and at the end, where the site is
-   alone. */
-kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, uint64_t seed, kl_expand_info *info,
-                            kl_err *err) KL_MUST_CHECK;
+   alone. measure: as in kl_expand_opts. */
+kl_status kl_onesite_absorb(kl_engine *e, int direction, int m, int measure, uint64_t seed,
+                            kl_expand_info *info, kl_err *err) KL_MUST_CHECK;
 /* The same with that basis as it is. */
 kl_status kl_onesite_absorb_known(kl_engine *e, int direction, kl_err *err) KL_MUST_CHECK;
+/* 1: the basis ahead has every state that its block has, and these are about as many as are kept, with what
+   may come on top: nothing has to go. */
+int kl_onesite_keeps_all(const kl_engine *e, const kl_trunc_opts *o);
 /* *centre: where two sites at a time are most below one: of those whose two sites most terms lead over, the
    one nearest to the middle. */
 kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err) KL_MUST_CHECK;

@@ -39,6 +39,7 @@ typedef struct kl_sketch {
     int64_t nk;
     double *guess, *small, *value; /* of Omega; eigenvectors of G G^T, and values, ascending */
     double square; /* |G|^2 before the known basis was taken out of it */
+    int all; /* 1: no sketch is made: every state that the block has is taken */
 } kl_sketch;
 
 /* Rows of the sketch, and states taken, of a sector that this rank has. */
@@ -56,6 +57,8 @@ static inline int kl_sketch_shared(const kl_sketch *t) { return t->ex != t->rank
 kl_status kl_sketch_clean(kl_sketch *t, int rows, kl_err *err) KL_MUST_CHECK;
 /* How many states of each sector are taken, those of the largest weight of all. */
 kl_status kl_sketch_choose(kl_sketch *t, kl_expand_info *info, kl_err *err) KL_MUST_CHECK;
+/* All that there are, without any sketch: random columns that these are made of. */
+kl_status kl_sketch_take_all(kl_sketch *t, kl_expand_info *info, kl_err *err) KL_MUST_CHECK;
 /* The states taken, orthonormal to each other and to the known ones. */
 kl_status kl_sketch_states(kl_sketch *t, kl_err *err) KL_MUST_CHECK;
 /* The known states and the ones taken, sector by sector. */

@@ -209,6 +209,15 @@ static int fill(kl_sketch *t)
     return added;
 }
 
+/* Where the states that are taken will lie. */
+static void place_taken(kl_sketch *t)
+{
+    for (int e = 0; e < t->nstrip; e++) {
+        t->strip[e].e = t->ne;
+        t->ne += (int64_t)t->strip[e].taken * t->strip[e].dim;
+    }
+}
+
 /* 3. How many states of each sector are taken, those of the largest weight of all. */
 kl_status kl_sketch_choose(kl_sketch *t, kl_expand_info *info, kl_err *err)
 {
@@ -236,12 +245,31 @@ kl_status kl_sketch_choose(kl_sketch *t, kl_expand_info *info, kl_err *err)
         info->added++;
     }
     if (t->o->full) info->added += fill(t);
-    for (int e = 0; e < t->nstrip; e++) {
-        t->strip[e].e = t->ne;
-        t->ne += (int64_t)t->strip[e].taken * t->strip[e].dim;
-    }
+    place_taken(t);
 out:
     kl_free(&c);
+    return st;
+}
+
+kl_status kl_sketch_take_all(kl_sketch *t, kl_expand_info *info, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_batch q;
+    kl_batch_init(&q);
+    for (int e = 0; e < t->nstrip; e++) info->added += t->strip[e].taken = t->strip[e].rows;
+    place_taken(t);
+    for (int e = 0; e < t->nstrip; e++) {
+        const kl_strip *const s = &t->strip[e];
+        const int n = kl_sketch_taken(t, s);
+        kl_rec r = {.kind = KL_REC_ADD, .at_a = KL_AT_X, .at_c = KL_AT_Y, .n = n, .c = s->e, .alpha = 1};
+        r.m = r.ldc = s->dim, r.lda = t->ldomega;
+        if (n > 0) KL_TRY(kl_batch_push_alone(&q, (int64_t)n * s->dim, r, err));
+    }
+    q.nx = t->nomega, q.ny = t->ne;
+    KL_TRY(t->ex->vt.alloc(t->ex, t->ne, &t->e, err));
+    if (q.ngroup > 0) KL_TRY(kl_batch_run(&q, t->ex, t->omega, t->e, err));
+out:
+    kl_batch_clear(&q);
     return st;
 }
 
@@ -320,18 +348,18 @@ kl_status kl_sketch_states(kl_sketch *t, kl_err *err)
     kl_column_block *block = NULL;
     kl_gramcolumns columns = {0};
     kl_dptr spare = {0};
-    KL_TRY(turn_back(t, err));
+    if (!t->all) KL_TRY(turn_back(t, err));
     KL_TRY(kl_alloc(&block, t->nstrip, KL_MEM_WORK, err));
     for (int e = 0; e < t->nstrip; e++)
         block[e] = (kl_column_block){t->strip[e].dim, kl_sketch_taken(t, &t->strip[e]), t->strip[e].e, 0};
     KL_TRY(kl_gramcolumns_open(t->ex, t->nstrip, block, &columns, err));
     KL_TRY(t->ex->vt.alloc(t->ex, t->ne, &spare, err));
     const kl_gramcolumns_at at = {block, &t->e, &spare, t->ne};
-    const kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED,
-                                   .first =
-                                       t->ex->space == KL_SPACE_DEVICE ? KL_FIRST_PRODUCTS : KL_FIRST_PASSES};
+    const kl_gramcolumns_first near = t->ex->space == KL_SPACE_DEVICE ? KL_FIRST_PRODUCTS : KL_FIRST_PASSES;
+    kl_gramcolumns_opts o = {.dependent = KL_DEPENDENT_REPLACED};
     for (int pass = 0; pass < KL_SKETCH_CLEANINGS; pass++) {
         KL_TRY(kl_sketch_clean(t, 0, err));
+        o.first = pass > 0 || !t->all ? near : t->ex->vt.roots ? KL_FIRST_ROOTS : KL_FIRST_PASSES;
         KL_TRY(kl_gramcolumns_run(&columns, &at, &o, err));
     }
     KL_TRY(share_states(t, err));

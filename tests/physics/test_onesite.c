@@ -95,7 +95,8 @@ static void check_steps(const step_case *t, kl_strategy strategy, uint64_t seed)
                      e->centre);
         double *const before = core_engine_vectors(e, dim);
         if (move % 3 == 0) check_look(e, &so, &full, j.terms->constant, before);
-        expect_ok(kl_onesite_absorb(e, direction, t->m, seed + (uint64_t)move, &grown, &err), err);
+        const int measure = move % 2;
+        expect_ok(kl_onesite_absorb(e, direction, t->m, measure, seed + (uint64_t)move, &grown, &err), err);
         expect_true(isfinite(grown.residual) && grown.residual >= 0 && grown.added >= 0);
         double *const after = core_engine_vectors(e, dim);
         expect_near(core_dot(dim * t->nstate, before, before), core_dot(dim * t->nstate, before, after),
@@ -309,7 +310,7 @@ static void test_sampled(void **state)
             kl_expand_info grown;
             kl_test_case("%s move %d to %+d from %d", j.name, move, direction, e->centre);
             if (move >= n)
-                expect_ok(kl_onesite_absorb(e, direction, t->m, (uint64_t)move, &grown, &err), err);
+                expect_ok(kl_onesite_absorb(e, direction, t->m, 1, (uint64_t)move, &grown, &err), err);
             expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
             if (e->centre == 0) direction = 1;
             if (e->centre == n - 2) direction = -1;

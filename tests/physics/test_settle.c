@@ -98,7 +98,7 @@ static void check_steps(const step_case *t, int roots, uint64_t seed)
                      e->centre);
         double *const before = core_engine_vectors(e, dim);
         if (settles) expect_ok(kl_onesite_absorb_known(e, direction, &err), err);
-        else expect_ok(kl_onesite_absorb(e, direction, t->m, seed + (uint64_t)move, &grown, &err), err);
+        else expect_ok(kl_onesite_absorb(e, direction, t->m, 1, seed + (uint64_t)move, &grown, &err), err);
         double *const after = core_engine_vectors(e, dim);
         expect_near(core_dot(dim, before, after), core_dot(dim, before, before), 1e-12);
         expect_near(core_dot(dim, after, after), core_dot(dim, before, before), 1e-12);
@@ -133,6 +133,92 @@ static void check_steps(const step_case *t, int roots, uint64_t seed)
     kl_engine_destroy(&e);
     core_full_close(&full);
     core_close(&j);
+}
+
+/* 1: the absorbed site has every state that its block has. */
+static int is_whole(const kl_engine *e)
+{
+    const kl_isometry *const iso = e->one->iso;
+    for (int k = 0; k < iso->basis.nsec; k++)
+        if (iso->basis.dim[k] < iso->enlarged->basis.dim[iso->sec[k]]) return 0;
+    return 1;
+}
+
+/* Each sweep has twice as many states as the one before: on its way there bases are taken whole, without a
+   sketch, and nothing is truncated where all of that is wanted. */
+static void check_doubling(const step_case *t, int roots, uint64_t seed)
+{
+    core_job j;
+    kl_engine *e = NULL;
+    core_open(&j, core_model(t->model, t->variant), t->lattice, NULL, t->sets);
+    if (roots) j.ex->vt.roots = roots_here;
+    core_full full = core_full_open(&j);
+    const int64_t dim = full.o->dim;
+    const kl_engine_opts o = {.target = core_charge(j.model, t->charge),
+                              .nstate = 1,
+                              .strategy = KL_STRATEGY_AUTO,
+                              .max_basis = 20,
+                              .seed = seed};
+    expect_ok(kl_engine_create(j.terms, j.ex, &o, &e, &err), err);
+    expect_ok(kl_engine_start(e, t->m, 0, NULL, &err), err);
+    const int n = e->nsite;
+    int direction = 1, whole = 0, kept = 0;
+    for (int move = 0; move < 8 * (n - 2); move++) {
+        const kl_solve_opts so = {.tol = 1e-9, .max_apply = 6};
+        const kl_trunc_opts to = {.m = t->m << move / (2 * (n - 2)), .nstate = 1};
+        kl_eig_stats stats;
+        kl_trunc_info info;
+        kl_expand_info grown;
+        double energy[KL_MAX_STATE];
+        kl_test_case("%s m=%d roots %d move %d to %+d from %d", j.name, to.m, roots, move, direction,
+                     e->centre);
+        double *const before = core_engine_vectors(e, dim);
+        expect_ok(kl_onesite_absorb(e, direction, to.m, direction < 0, seed + (uint64_t)move, &grown, &err),
+                  err);
+        double *const after = core_engine_vectors(e, dim);
+        expect_near(core_dot(dim, before, after), core_dot(dim, before, before), 1e-12);
+        expect_near(core_dot(dim, after, after), core_dot(dim, before, before), 1e-12);
+        if (e->one) check_columns(e->ex, e->one->iso, e->one->data);
+        if (e->one && is_whole(e) && direction > 0) {
+            expect_true(grown.residual == 0);
+            whole++;
+        }
+        expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
+        double *const solved = core_engine_vectors(e, dim);
+        if (e->centre == 0) direction = 1;
+        if (e->centre == n - 2) direction = -1;
+        const int keeps = kl_onesite_keeps_all(e, &to);
+        expect_true(!keeps || is_whole(e));
+        expect_ok(kl_engine_move(e, direction, &to, &info, &err), err);
+        double *const moved = core_engine_vectors(e, dim);
+        if (keeps) {
+            expect_near(core_dot(dim, solved, moved), 1, 1e-12);
+            expect_near(info.discarded, 0, 1e-14);
+            expect_true(info.m <= to.m);
+            kept++;
+        }
+        free(before);
+        free(after);
+        free(solved);
+        free(moved);
+    }
+    expect_true(whole > 0 && kept > 0);
+    kl_engine_destroy(&e);
+    core_full_close(&full);
+    core_close(&j);
+}
+
+static void test_doubling(void **state)
+{
+    static const step_case list[] = {
+        {"heisenberg", "S=1/2", "chain:12", NULL, "Sz=0", 4},
+        {"heisenberg", "S=1/2", "ladder:5x2", "h=normal(0,1)", "Sz=1", 3},
+        {"free_fermions", NULL, "ring:10", NULL, "N=5", 4},
+    };
+    (void)state;
+    for (int k = 0; k < 3; k++)
+        for (int roots = 0; roots < 2; roots++) check_doubling(&list[k], roots, 1 + (uint64_t)k);
+    core_no_memory();
 }
 
 static void test_steps(void **state)
@@ -335,8 +421,8 @@ static void test_planned(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wanted), cmocka_unit_test(test_planned),    cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_kept),   cmocka_unit_test(test_to_the_bit),
+        cmocka_unit_test(test_wanted),   cmocka_unit_test(test_planned), cmocka_unit_test(test_steps),
+        cmocka_unit_test(test_doubling), cmocka_unit_test(test_kept),    cmocka_unit_test(test_to_the_bit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
