@@ -23,6 +23,7 @@ typedef struct kl_eigen_cost {
     double reduce_row, reduce_byte;
     /* seconds until vt.eigen can begin with the first matrix ever; and what it would have saved so far */
     double opening, saved;
+    double factored; /* rows cubed of the matrices that vt.roots was wanted for so far */
 } kl_eigen_cost;
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/gramfactor.h"
 #include "base/mem.h"
 #include "base/par.h"
+#include <math.h>
 
 typedef struct job {
     const kl_roots *r;
@@ -42,10 +43,22 @@ out:
     return st;
 }
 
+/* Whether the executor has them. Its library takes up to a second to load where no run has read it from the
+   disk before: a thread begins with the first matrix, and the first ones are factorized here. */
+static int there(kl_exec *ex, const kl_roots *r)
+{
+    static const double early = 2e9; /* rows cubed: 0.1 s of one thread */
+    if (!ex->vt.roots) return 0;
+    if (ex->eigen.opening == 0 || ex->eigen.factored >= early) return 1;
+    if (ex->vt.eigen_soon) ex->vt.eigen_soon(ex);
+    for (int i = 0; i < r->count; i++) ex->eigen.factored += pow(r->n[i], 3);
+    return ex->eigen.factored >= early;
+}
+
 kl_status kl_roots_find(kl_exec *ex, const kl_roots *r, kl_err *err)
 {
     for (int i = 0; i < r->count; i++) r->good[i] = 1;
-    if (ex->vt.roots) {
+    if (there(ex, r)) {
         const kl_status st = ex->vt.roots(ex, r->count, r->n, r->off, r->a, r->t, r->good, err);
         if (st != KL_EABSENT) return st;
     }
