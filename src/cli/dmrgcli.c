@@ -194,7 +194,7 @@ static void print_table(const run *x, const char *what, int n, const kl_report_i
     snprintf(title, sizeof(title), "%s%s%s%s, %s, %s", x->t->model->name, variant[0] != '\0' ? "(" : "",
              variant, variant[0] != '\0' ? ")" : "", x->t->lat->spec, what);
     if (x->o->json) kl_report_table_json(stdout, title, n, item, 0);
-    else if (kl_runtable_piped(x->o)) kl_runtable_print(stdout, n, item);
+    else if (kl_runtable_piped(x->o)) kl_runtable_pipe(n, item);
     else kl_report_table(stdout, title, n, item, 0);
     fflush(stdout);
 }

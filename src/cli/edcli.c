@@ -20,6 +20,7 @@
 #include "run/edrun.h"
 #include "run/edscan.h"
 #include "run/outputs.h"
+#include "run/request.h"
 
 /* ---------------------------------------------------------------- progress */
 
@@ -96,6 +97,20 @@ static void print_result(const kl_task *t, const kl_result *r, const char *path,
     else kl_edreport_text(stdout, r, &facts);
 }
 
+/* Energies alone say nothing of what a cut-off costs. r NULL: these are all there is. Told once. */
+static void tell_unseen(const kl_task *t, const kl_result *r)
+{
+    static int told;
+    const char *top[KL_REQUEST_STANDARD];
+    double weight;
+    int site;
+    if (told || t->molecule != NULL || !kl_rankscli_tells() || kl_request_tops(t->model, top) == 0) return;
+    if (r != NULL && kl_request_cutoff(r, &weight, &site)) return;
+    told = 1;
+    kl_report_note("what the cut-off of the highest occupation costs was not looked at; a larger one (-p "
+                   "n_max=...) tells, or --measure top where one sector is solved");
+}
+
 static void say_interrupted(const char *path, int kept)
 {
     char text[1400];
@@ -137,7 +152,10 @@ static kl_status run_whole(kl_options *o, kl_task *t, kl_result *done, watcher *
     const kl_status st = find_whole(o, t, done, watch, &r, stopped, err);
     clear_line(w);
     if (*stopped) say_interrupted(path, r->kept);
-    else if (r != NULL) print_result(t, r->r, r->unwritten == KL_OK ? path : NULL, w);
+    else if (r != NULL) {
+        print_result(t, r->r, r->unwritten == KL_OK ? path : NULL, w);
+        tell_unseen(t, r->r);
+    }
     kronlat_result_destroy(r);
     return st;
 }
@@ -167,6 +185,7 @@ static kl_status run_one(void *self, kl_task *t, kl_result *done, const char *la
     *r = found->r;
     found->r = NULL;
     (*r)->finished = !stopped;
+    if (!stopped) tell_unseen(t, *r);
     snprintf(path, 1024, "%s", kl_edrun_writes(t->o) ? t->o->output : "");
 out:
     clear_line(w);
@@ -379,6 +398,7 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
     if (!(more && o->json) && !kl_runtable_piped(o))
         kl_edreport_table(stdout, title, s.ndone, s.item, s.lowest, o->json);
+    if (!more) tell_unseen(t, NULL);
     if (more) KL_TRY(finish_scan(o, &s, w, watch, stopped, err));
 out:
     clear_line(w);

@@ -9,6 +9,7 @@
 #include "config.h"
 #include "base/mem.h"
 #include "run/edspin.h"
+#include "run/request.h"
 
 static const kl_measured *find(const kl_result *r, const char *name)
 {
@@ -58,6 +59,7 @@ static void print_states(FILE *to, const kl_result *r, const double *run)
     }
     if (degeneracy && degeneracy[0] == 0.0)
         fprintf(to, "degeneracy   not looked at by one Lanczos vector; --states 2 tells\n");
+    kl_report_cutoff(to, r);
     fprintf(to, "attainable   errors below %.0e mean nothing at this size of H\n", run[KL_EDRUN_ATTAINABLE]);
 }
 
@@ -282,6 +284,9 @@ void kl_edreport_json(FILE *to, const kl_result *r, const kl_run_facts *facts)
         kl_json_real(&j, "seconds", run[KL_EDRUN_SECONDS]);
         kl_json_real(&j, "seconds_products", run[KL_EDRUN_SECONDS_PRODUCTS]);
         kl_json_real(&j, "vectors", run[KL_EDRUN_NVECTOR]);
+        double weight;
+        int site;
+        if (kl_request_cutoff(r, &weight, &site)) kl_report_json_cutoff(&j, weight, site);
     }
     if (run != NULL) {
         kl_json_real(&j, "dimension", run[KL_EDRUN_DIM]);

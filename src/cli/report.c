@@ -364,7 +364,7 @@ void kl_report_measured(FILE *to, const kl_measured *m, int nsite)
     }
 }
 
-static void print_cutoff(FILE *to, const kl_result *r)
+void kl_report_cutoff(FILE *to, const kl_result *r)
 {
     double weight;
     int site;
@@ -407,7 +407,7 @@ void kl_report_result(FILE *to, const kl_result *r, const kl_run_facts *facts)
     print_stop(to, r);
     if (r->finished) {
         print_entropy(to, r);
-        print_cutoff(to, r);
+        kl_report_cutoff(to, r);
         print_costs(to, d, facts);
     }
     if (facts != NULL && facts->output != NULL) fprintf(to, "result       %s\n", facts->output);
@@ -528,6 +528,27 @@ static void print_table_head(FILE *to, const char *title, int width, const kl_re
     fputc('\n', to);
 }
 
+int kl_report_cut_rows(int n, const kl_report_item *item, char *text, size_t size)
+{
+    int many = 0, worst = 0;
+    for (int i = 0; i < n; i++) {
+        if (!item[i].cut || item[i].cut_weight <= KL_CUTOFF_SMALL) continue;
+        if (many++ == 0 || item[i].cut_weight > item[worst].cut_weight) worst = i;
+    }
+    if (many == 0) return 0;
+    snprintf(text, size,
+             "the highest occupation has a weight of more than %.0e in %d of %d runs, %.1e at most (%s, site "
+             "%d): these energies are of this cut-off; raise it (-p n_max=...) to see what it costs",
+             KL_CUTOFF_SMALL, many, n, item[worst].cut_weight, item[worst].label, item[worst].cut_site);
+    return 1;
+}
+
+static void print_cut_rows(FILE *to, int n, const kl_report_item *item)
+{
+    char text[480];
+    if (kl_report_cut_rows(n, item, text, sizeof text)) fprintf(to, "WARNING  %s\n", text);
+}
+
 void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int levels)
 {
     int width = 8;
@@ -555,6 +576,7 @@ void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *i
         for (int k = 1; k < item[i].nstate; k++)
             fprintf(to, "%-*s %23s\n", width, "", kl_report_column(item[i].energy[k], energy));
     }
+    print_cut_rows(to, n, item);
     if (!levels) return;
     int as_low = 0;
     for (int i = 0; i < n; i++) as_low += is_as_low(item, low, i);

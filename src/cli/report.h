@@ -41,6 +41,8 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
 /* The parts of these that reports of other methods share. */
 void kl_report_head_of(FILE *to, const kl_result *r, const kl_run_facts *facts);
 void kl_report_measured(FILE *to, const kl_measured *m, int nsite);
+void kl_report_cutoff(FILE *to, const kl_result *r);
+void kl_report_json_cutoff(kl_json *j, double weight, int site);
 /* A document begins: what wrote it, and for which command. */
 void kl_report_json_open(kl_json *j, const char *version, const char *command);
 void kl_report_json_head(kl_json *j, const kl_result *r, const char *command);
@@ -64,6 +66,9 @@ typedef struct kl_report_item {
     kl_dmrg_stop stop;
     kl_dmrg_wait wait;
     int energy_converged, converged; /* kl_dmrgrun_converged */
+    int cut;           /* 1: a cut-off ends a space of bosons, and its highest state has at most: */
+    double cut_weight;
+    int cut_site;
     int lowest;        /* 1 or 0: of the sectors that were tried; -1: there was no choice */
     char output[512];  /* "" for none */
 } kl_report_item;
@@ -76,6 +81,9 @@ typedef struct kl_report_sectors {
 } kl_report_sectors;
 void kl_report_levels_text(FILE *to, const kl_report_sectors *s);
 void kl_report_levels_json(kl_json *j, const kl_report_sectors *s);
+
+/* What is to be said of the runs whose cut-off shows. 0: nothing. */
+int kl_report_cut_rows(int n, const kl_report_item *item, char *text, size_t size);
 
 /* A row for each of the n runs; levels 1: they are the sectors of one scan, whose lowest states are told. */
 void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int levels);

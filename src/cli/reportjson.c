@@ -179,13 +179,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         if (d->entropy != NULL) kl_json_reals(&j, "entropy", r->nsite - 1, d->entropy);
         double weight;
         int site;
-        if (kl_request_cutoff(r, &weight, &site)) {
-            kl_json_open(&j, "cutoff", '{');
-            kl_json_real(&j, "weight", weight);
-            kl_json_int(&j, "site", site);
-            kl_json_bool(&j, "small", weight <= KL_CUTOFF_SMALL);
-            kl_json_close(&j, '}');
-        }
+        if (kl_request_cutoff(r, &weight, &site)) kl_report_json_cutoff(&j, weight, site);
     }
     kl_json_open(&j, "sweeps", '[');
     for (int i = 0; i < d->nrow; i++) {
@@ -219,6 +213,15 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
     kl_json_end(&j);
 }
 
+void kl_report_json_cutoff(kl_json *j, double weight, int site)
+{
+    kl_json_open(j, "cutoff", '{');
+    kl_json_real(j, "weight", weight);
+    kl_json_int(j, "site", site);
+    kl_json_bool(j, "small", weight <= KL_CUTOFF_SMALL);
+    kl_json_close(j, '}');
+}
+
 static void json_item(kl_json *j, const kl_report_item *item)
 {
     kl_json_open(j, NULL, '{');
@@ -235,6 +238,7 @@ static void json_item(kl_json *j, const kl_report_item *item)
     kl_json_text(j, "stop", stop_word(item->stop, item->wait, item->energy_converged, item->converged));
     if (item->lowest >= 0) kl_json_bool(j, "lowest", item->lowest);
     kl_json_text(j, "output", item->output[0] != '\0' ? item->output : NULL);
+    if (item->cut) kl_report_json_cutoff(j, item->cut_weight, item->cut_site);
     if (item->nvalue > 0) {
         kl_json_open(j, "measured", '{');
         for (int k = 0; k < item->nvalue; k++) kl_json_real(j, item->name[k], item->value[k]);

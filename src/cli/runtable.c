@@ -77,6 +77,7 @@ kl_report_item kl_runtable_item(const kl_task *t, const kl_result *r, const char
     snprintf(item.label, sizeof(item.label), "%s", label);
     snprintf(item.output, sizeof(item.output), "%.500s", output);
     memcpy(item.energy, d->energy, sizeof(double) * (size_t)item.nstate);
+    item.cut = kl_request_cutoff(r, &item.cut_weight, &item.cut_site);
     for (int i = 0; i < asked->n && item.nvalue < KL_REPORT_VALUES; i++) {
         if (strcmp(asked->text[i], "energy") == 0) continue; /* stands there already */
         snprintf(item.name[item.nvalue], sizeof item.name[0], "%.*s", (int)sizeof item.name[0] - 1,
@@ -143,6 +144,13 @@ void kl_runtable_print(FILE *to, int n, const kl_report_item *item)
         put_field(to, row->output);
         fputc('\n', to);
     }
+}
+
+void kl_runtable_pipe(int n, const kl_report_item *item)
+{
+    char text[480];
+    kl_runtable_print(stdout, n, item);
+    if (kl_report_cut_rows(n, item, text, sizeof text)) kl_report_note(text);
 }
 
 int kl_runtable_piped(const kl_options *o) { return o->csv != NULL && strcmp(o->csv, "-") == 0; }

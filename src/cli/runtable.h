@@ -18,5 +18,7 @@ kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item
 /* 1: --csv - asks for these lines on stdout instead of the table, once all runs are done. */
 int kl_runtable_piped(const kl_options *o);
 void kl_runtable_print(FILE *to, int n, const kl_report_item *item);
+/* These lines on stdout, and on stderr what the table would warn of. */
+void kl_runtable_pipe(int n, const kl_report_item *item);
 
 #endif

@@ -448,7 +448,7 @@ out:
 static void tell(const series *s, int stopped)
 {
     if (s->o->json) kl_report_table_json(stdout, s->title, s->n, s->item, s->sifts);
-    else if (kl_runtable_piped(s->o)) kl_runtable_print(stdout, s->n, s->item);
+    else if (kl_runtable_piped(s->o)) kl_runtable_pipe(s->n, s->item);
     else kl_report_table(stdout, s->title, s->n, s->item, s->sifts);
     fflush(stdout);
     if (!stopped || !kl_rankscli_tells()) return;

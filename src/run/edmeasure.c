@@ -13,6 +13,7 @@
 #include "ed/edproduct.h"
 #include "base/mem.h"
 #include "run/reduced.h"
+#include "run/request.h"
 #include "run/requestread.h"
 #include "run/sitepart.h"
 
@@ -536,6 +537,23 @@ static void set_shape(const kl_task *t, const kl_request *q, kl_ed_measured *m)
     for (int k = 0; k < m->rank; k++) m->n *= m->shape[k];
 }
 
+/* What is asked for, and behind it `top' and `top_PART' where nobody asked for these: text[*n]. */
+static kl_status list_texts(const kl_task *t, const char ***text, int *n, kl_err *err)
+{
+    const kl_text_list *const asked = &t->o->measure;
+    const char *top[KL_REQUEST_STANDARD];
+    const int ntop = kl_request_tops(t->model, top);
+    const kl_status st = kl_alloc(text, asked->n + ntop, KL_MEM_MISC, err);
+    if (st != KL_OK) return st;
+    for (*n = 0; *n < asked->n; ++*n) (*text)[*n] = asked->text[*n];
+    for (int i = 0; i < ntop; i++) {
+        int known = 0;
+        for (int k = 0; k < asked->n; k++) known |= strcmp(asked->text[k], top[i]) == 0;
+        if (!known) (*text)[(*n)++] = top[i];
+    }
+    return KL_OK;
+}
+
 kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, kl_dptr x, int64_t ldx,
                            kl_ed_measured **out, int *nout, kl_err *err)
 {
@@ -543,13 +561,16 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
     kl_ed_measured *all = NULL;
     request q = {.asked = {.kind = KL_REQUEST_LOCAL}};
     scene now = {t, ed, x, NULL};
-    const int n = t->o->measure.n;
-    char *const *const text = t->o->measure.text;
+    const char **text = NULL;
+    int n = 0;
     const int many = r->multiplet[0] > 1 && !(r->open_multiplet && r->multiplet[0] >= r->nstate) &&
                              r->multiplet[0] <= r->nstate
                          ? r->multiplet[0]
                          : 0;
     *nout = 0;
+    *out = NULL;
+    if (!x.addr) return KL_OK;
+    KL_TRY(list_texts(t, &text, &n, err));
     KL_TRY(kl_alloc(&all, (int64_t)n * (r->nstate + 1), KL_MEM_MISC, err));
     *out = all;
     for (int i = 0; i < n; i++) {
@@ -577,6 +598,7 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
 out:
     kl_ed_cut_destroy(&now.cut);
     request_clear(t->model, &q);
+    kl_free(&text);
     return st;
 }
 

@@ -16,8 +16,9 @@ typedef struct kl_ed_measured {
    the cut which halves the lattice best. */
 kl_status kl_edmeasure_check(const kl_task *t, int n, char *const *text, kl_err *err) KL_MUST_CHECK;
 
-/* What --measure asks for, on every state; of a whole multiplet the lowest state's values are followed by the
-   mean over it ("manifold/local/Sz"), which no choice of basis changes. */
+/* What --measure asks for, and `top' and `top_PART', on every state; of a whole multiplet the lowest state's
+   values are followed by the mean over it ("manifold/local/Sz"), which no choice of basis changes. x empty:
+   there are no states, and nothing was asked for. */
 kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *r, kl_dptr x, int64_t ldx,
                            kl_ed_measured **out, int *nout, kl_err *err) KL_MUST_CHECK;
 void kl_edmeasure_free(kl_ed_measured **m, int n);

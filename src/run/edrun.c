@@ -15,6 +15,7 @@
 #include "run/edresult.h"
 #include "run/edspin.h"
 #include "run/outputs.h"
+#include "run/request.h"
 #include "run/runfile.h"
 #include "solve/davidson.h"
 
@@ -33,7 +34,7 @@ enum {
 };
 enum {
     FEW = 1000000
-}; /* states of a sector whose total spin is told though nothing else wants eigenvectors */
+}; /* states of a sector whose total spin and cut-off are told though nothing else wants eigenvectors */
 
 void kl_edrun_opts(const kl_task *t, kl_ed_opts *out)
 {
@@ -187,7 +188,9 @@ static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options,
     keep->seen = w->seen;
     if (keep->path) opts->keeper = &keep->keeper;
     opts->as_found = !opts->want_vectors;
-    const int wanted = opts->want_vectors || (w->square != NULL && ed->space->dim <= FEW);
+    const char *top[KL_REQUEST_STANDARD];
+    const int told = w->square != NULL || (t->molecule == NULL && kl_request_tops(t->model, top) > 0);
+    const int wanted = opts->want_vectors || (told && ed->space->dim <= FEW);
     KL_TRY(kl_ed_run(ed, opts, wanted ? &w->x : NULL, &w->ldx, found, err));
     keep->seen = NULL;
     keep->stage = KL_EDSTAGE_SPECTRA;

@@ -436,18 +436,23 @@ static int is_top(const char *name)
     return strncmp(name, "top", 3) == 0 && (name[3] == '\0' || name[3] == '_');
 }
 
-int kl_request_standard(const kl_model *model, const char **text)
+int kl_request_tops(const kl_model *model, const char **text)
 {
     int n = 0;
-    text[n++] = kl_request_kinds[KL_REQUEST_VARIANCE].word;
     for (int t = 0; t < model->ntype; t++)
-        for (int o = 0; o < model->type[t].nop && n < KL_REQUEST_STANDARD; o++) {
+        for (int o = 0; o < model->type[t].nop && n < KL_REQUEST_STANDARD - 1; o++) {
             const kl_site_op *const op = &model->type[t].op[o];
             int known = !op->named || !is_top(op->name);
             for (int k = 0; k < n && !known; k++) known = strcmp(text[k], op->name) == 0;
             if (!known) text[n++] = op->name;
         }
     return n;
+}
+
+int kl_request_standard(const kl_model *model, const char **text)
+{
+    text[0] = kl_request_kinds[KL_REQUEST_VARIANCE].word;
+    return 1 + kl_request_tops(model, text + 1);
 }
 
 int kl_request_cutoff(const kl_result *r, double *weight, int *site)

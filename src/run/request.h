@@ -40,6 +40,7 @@ typedef struct kl_request_scene {
    owns; returns how many. */
 enum { KL_REQUEST_STANDARD = 32 };
 int kl_request_standard(const kl_model *model, const char **text);
+int kl_request_tops(const kl_model *model, const char **text); /* the last of these alone */
 
 /* The largest weight of such a state in what was measured, over all sites and states, and its site; 0 when
    there is no cut-off. The energy depends on the cut-off by about this share: above KL_CUTOFF_SMALL it has to

@@ -1,0 +1,42 @@
+-- Tables of many runs, from outside: what they warn of, and what they go through.
+-- SPDX-License-Identifier: Apache-2.0
+-- Use: lua5.4 tables.lua PROGRAM; prints TAP.
+local HERE = arg[0]:match "^(.*/)" or ""
+local kit = dofile(HERE .. "kit.lua")
+local ok, run, json, near = kit.ok, kit.run, kit.json, kit.near
+
+-- Three bosons on three sites of at most two. A table tells of a cut-off that shows as the report of one run
+-- does, and so does exact diagonalization that has a state.
+do
+    local line = " bose_hubbard --sites 3 -p n_max=2 -p U=2 --charge N=3"
+    local _, out = run("ed" .. line .. " --measure top --json")
+    local exact = json(out) or {}
+    local top = exact.measurements and exact.measurements["local/top"].value or { 0 }
+    local weight = math.max(table.unpack(top))
+    ok(weight > 1e-3 and exact.cutoff and near(exact.cutoff.weight, weight, 1e-14) and not exact.cutoff.small,
+        "the cut-off of an exact state", out)
+    for _, kind in ipairs { { "values", " --sweep-parameter V=0,1" }, { "sectors", ",1" } } do
+        local what, more = kind[1], kind[2]
+        local status, text, err = run("dmrg" .. line .. more .. " -o none")
+        ok(status == 0 and text:find "\nWARNING  the highest occupation has a weight of more than 1e%-06 in %d of "
+            and not err:find "WARNING", "a table of " .. what .. " warns of its cut-off", text, err)
+        _, text = run("dmrg" .. line .. more .. " -o none --json")
+        local doc = json(text) or { runs = {} }
+        local found
+        for _, r in ipairs(doc.runs) do found = found or r.label:find "[V=]=?[03]$" and r.cutoff end
+        ok(found and near(found.weight, weight, 1e-8) and found.small == false, "and its JSON has it", text)
+        _, text, err = run("dmrg" .. line .. more .. " -o none --csv -")
+        ok(not text:find "WARNING" and err:find "note: the highest occupation has a weight",
+            "beside lines for programs it is a note", text, err)
+    end
+    local _, text, err = run("ed" .. line .. " --states 2")
+    ok(text:find "\nWARNING +that is more than 1e%-06", "exact states say so unasked", text)
+    _, text, err = run("ed" .. line:gsub("sites 3", "sites 8"):gsub("N=3", "N=8"))
+    ok(not text:find "cut%-off" and err:find "was not looked at.*%-%-measure top",
+        "energies alone say that they do not", text, err)
+    _, text, err = run("ed" .. line:gsub("n_max=2", "n_max=3") .. " --states 2")
+    ok(text:find "\ncut%-off" and text:find "WARNING", "three bosons reach a third", text)
+    _, text, err = run("ed" .. line:gsub("n_max=2", "n_max=4") .. " --states 2")
+    ok(text:find "\ncut%-off" and not text:find "WARNING" and err == "", "and not a fourth", text, err)
+end
+kit.finish()
