@@ -16,6 +16,7 @@
 #include "cli/runtable.h"
 #include "config.h"
 #include "ed/bipartition.h"
+#include "model/modelread.h"
 #include "run/edresult.h"
 #include "run/optiontable.h"
 #include "run/outputs.h"
@@ -23,6 +24,8 @@
 
 enum {
     MOST_RUN = 10000,
+    SWEPT_SITES = -1,
+    SWEPT_SEED = -2,
 };
 
 typedef struct series {
@@ -33,7 +36,7 @@ typedef struct series {
     char name[96]; /* "U" */
     int nvalue;
     double *value;
-    int parameter; /* entry of o->parameter that is swept, -1: the sites */
+    int parameter; /* entry of o->parameter that is swept; SWEPT_SITES, SWEPT_SEED: that option */
     int n;
     kl_report_item *item; /* [n] */
     char title[256];
@@ -41,15 +44,37 @@ typedef struct series {
     int stopped;
 } series;
 
-static int sweeps_sites(const kl_options *o)
+/* SWEPT_SITES, SWEPT_SEED, or 0 for a parameter of the model. */
+static int swept_option(const kl_options *o)
 {
-    return o->sweep_parameter != NULL && strncmp(o->sweep_parameter, "sites=", 6) == 0;
+    return strncmp(o->sweep_parameter, "sites=", 6) == 0  ? SWEPT_SITES
+           : strncmp(o->sweep_parameter, "seed=", 5) == 0 ? SWEPT_SEED
+                                                          : 0;
+}
+
+/* 1: what is swept chooses local spaces, so that no state can be carried from value to value. */
+static int sweeps_structure(const kl_options *o)
+{
+    enum { MOST = 64 };
+    const char *setting[MOST + 1];
+    char name[96];
+    kl_tables *tables = NULL;
+    kl_err later; /* what is wrong with the model is said when it is opened */
+    int n = 0;
+    for (int i = 0; i < o->parameter.n && n < MOST; i++) setting[n++] = o->parameter.text[i];
+    setting[n] = NULL;
+    if (o->model == NULL || kl_modelread_find(o->model, setting, &tables, &later) != KL_OK) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)kl_split_name(o->sweep_parameter), o->sweep_parameter);
+    const int structural = kl_task_structural(tables->model, name);
+    kl_tables_destroy(&tables);
+    return structural;
 }
 
 int kl_series_is(const kl_options *o)
 {
     if (o->resume != NULL || o->molecule) return 0;
-    if (o->sweep_parameter != NULL) return sweeps_sites(o) || o->command == KL_CMD_ED || kl_options_scan(o);
+    if (o->sweep_parameter != NULL)
+        return swept_option(o) < 0 || o->command == KL_CMD_ED || kl_options_scan(o) || sweeps_structure(o);
     return o->output != NULL && strchr(o->output, '{') != NULL;
 }
 
@@ -259,10 +284,12 @@ static kl_status set_value(series *s, int i, kl_err *err)
     if (s->pattern != NULL) kl_free(&s->o->output);
     if (s->text == NULL) return KL_OK;
     if (s->parameter < 0) {
-        const double v = s->value[i];
-        if (!(v >= 1 && v <= 1e6) || v != floor(v))
-            return kl_fail(err, KL_EINPUT, "--sweep-parameter: sites=%.10g is no number of sites", v);
-        s->o->sites = (int64_t)v;
+        const double v = s->value[i], most = s->parameter == SWEPT_SITES ? 1e6 : 9007199254740992.0;
+        if (!(v >= 1 && v <= most) || v != floor(v))
+            return kl_fail(err, KL_EINPUT, "--sweep-parameter: %s=%.10g is no %s", s->name, v,
+                           s->parameter == SWEPT_SITES ? "number of sites"
+                                                       : "seed: a whole number from 1 on");
+        *(s->parameter == SWEPT_SITES ? &s->o->sites : &s->o->seed) = (int64_t)v;
         return KL_OK;
     }
     snprintf(text, sizeof text, "%s=%.17g", s->name, s->value[i]);
@@ -289,18 +316,18 @@ static kl_status begin(series *s, kl_err *err)
         o->output = NULL;
     }
     if (o->sweep_parameter == NULL) return KL_OK;
-    s->parameter = sweeps_sites(o) ? -1 : o->parameter.n;
+    s->parameter = swept_option(o) < 0 ? swept_option(o) : o->parameter.n;
     s->text = o->sweep_parameter; /* to each run its value is one that was given */
     o->sweep_parameter = NULL;
     snprintf(s->name, sizeof s->name, "%.*s", (int)kl_split_name(s->text), s->text);
     KL_TRY(kl_options_sweep(s->text, &s->nvalue, &s->value, err));
     KL_TRY(check_pattern(s, s->name, s->nvalue, err));
     if (s->parameter < 0) {
-        if (o->sites > 0)
-            KL_TRY(kl_fail(err, KL_EINPUT,
-                           "--sites and --sweep-parameter %s: one of them says how many sites, not both",
-                           s->text));
-        mark_given(o, "sites");
+        const int sites = s->parameter == SWEPT_SITES;
+        if ((sites ? o->sites : o->seed) > 0)
+            KL_TRY(kl_fail(err, KL_EINPUT, "--%s and --sweep-parameter %s: one of them says %s, not both",
+                           s->name, s->text, sites ? "how many sites" : "which seed"));
+        mark_given(o, s->name);
         goto out;
     }
     KL_TRY(kl_realloc(&o->parameter.text, o->parameter.n + 1, KL_MEM_MISC, err));
@@ -320,7 +347,7 @@ static void tell_sectors(const series *s, int64_t n, const int64_t *image)
     if (n < 2 || !kl_rankscli_tells()) return;
     if (s->nvalue > 1)
         snprintf(at, sizeof at, " at %s of %d values",
-                 nimage == 0 && s->parameter >= 0 ? "each" : "the first", s->nvalue);
+                 nimage == 0 && s->parameter != SWEPT_SITES ? "each" : "the first", s->nvalue);
     if (nimage == 0) snprintf(note, sizeof note, "%lld sectors%s, one run each", (long long)n, at);
     else
         snprintf(note, sizeof note, "%lld sectors%s, %lld runs: the others are reflections of these",

@@ -1,5 +1,6 @@
 /* Runs that know nothing of each other, one after the other, each with its file: along the number of sites,
-   of exact diagonalization or with a scan along a parameter, and one for each sector of a scan.
+   seeds or a structural parameter, of exact diagonalization or with a scan along any parameter, and one for
+   each sector of a scan.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef KL_SERIES_H
 #define KL_SERIES_H

@@ -186,8 +186,9 @@ const kl_option_row kl_option_table[] = {
          "left of each cut, from S to 0: path:0,1/2; behind a colon repeated), or RESULT.h5: another m or "
          "other parameters are welcome"),
     TEXT("sweep-parameter", 0, "NAME=FROM:TO:STEP", RUN, B(DMRG) | B(ED), sweep_parameter, SWEEP,
-         "one run for each value (or NAME=a,b,...) of a parameter, in dmrg each starting from the state before, or of "
-         "sites=FROM:TO:STEP, and each with its file: --output 'run{sites}.h5'"),
+         "one run for each value (or NAME=a,b,...) of a parameter, in dmrg each starting from the state before; of "
+         "sites, of seed (of random arrays) and of structural parameters (n_max=2:8:2) each by itself; and "
+         "each with its file: --output 'run{sites}.h5'"),
     LIST("spectral", 0, "OP@WHERE", RUN, B(ED), spectral,
          "spectral function of an operator, once for each: cdag_up@3 at a site, 'Sz@q=2,0' at a momentum of "
          "the lattice"),

@@ -171,7 +171,7 @@ out:
 
 /* 1 when a name given by --parameter chose the tables of the model (its variant), so that it is no run-time
    parameter. */
-static int is_structural(const kl_model *m, const char *name)
+int kl_task_structural(const kl_model *m, const char *name)
 {
     const size_t length = strlen(name);
     for (const char *p = m->variant; *p != '\0';) {
@@ -335,7 +335,7 @@ static kl_status set_params(kl_task *t, kl_err *err)
             const size_t length = kl_split_name(text);
             snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1),
                      text);
-            if (is_structural(t->model, name)) continue;
+            if (kl_task_structural(t->model, name)) continue;
             const kl_param_def *def = find_param(t->model, text, length);
             if (def == NULL) return refuse_param(t->model, name, err);
             if ((def->kind == KL_PARAM_SCALAR) != (pass == 0)) continue;
@@ -405,13 +405,7 @@ out:
 kl_status kl_task_set(kl_task *t, const char *name, double value, kl_err *err)
 {
     char text[40];
-    const kl_param_def *def = find_param(t->model, name, strlen(name));
     snprintf(text, sizeof(text), "%.17g", value);
-    if (def == NULL && is_structural(t->model, name))
-        return kl_fail(err, KL_EINPUT,
-                       "--sweep-parameter: %s is structural: it chooses the local space, so no state can be "
-                       "carried over",
-                       name);
     kl_status st = kl_params_set(t->params, name, text, seed_of(t->o), err);
     if (st != KL_OK) return kl_fail(err, st, "--sweep-parameter: %s", err != NULL ? err->text : "");
     return make_terms(t, err);

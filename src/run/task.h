@@ -80,6 +80,9 @@ kl_status kl_task_path_start(kl_task *t, const char *list, kl_err *err) KL_MUST_
 /* Sets dmrg.target, and dmrg.start from --start neel, product: or path:, whose charge must be the target. */
 kl_status kl_task_aim(kl_task *t, kl_qn target, kl_err *err) KL_MUST_CHECK;
 
+/* 1: `name' is one of the structural parameters that chose the tables of m. */
+int kl_task_structural(const kl_model *m, const char *name);
+
 /* Sectors that --charge scan means, ascending. */
 kl_status kl_task_sectors(const kl_task *t, int64_t *n, kl_qn **sector, kl_err *err) KL_MUST_CHECK;
 

@@ -835,7 +835,7 @@ for _, case in ipairs {
     { "dmrg heisenberg --sites 4 --charge Sz=0 --pin Sp@0=1", "Sz" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --pin Sz@0=x", "'x' is not a number" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter K=0:1:1", "\"K\"" },
-    { "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter S=1,2", "structural" },
+    { "dmrg heisenberg --sites 4 --charge Sz=0 --sweep-parameter seed=1.5,2", "seed=1.5 is no seed" },
     { "dmrg heisenberg --sites 40000 --charge Sz=0", "at most 32767" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --output /no/such/folder/x.h5", "/no/such/folder" },
     { "dmrg heisenberg --sites 4 --charge Sz=0 --output /dev/full", "ordinary" },

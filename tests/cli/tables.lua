@@ -39,4 +39,36 @@ do
     _, text, err = run("ed" .. line:gsub("n_max=2", "n_max=4") .. " --states 2")
     ok(text:find "\ncut%-off" and not text:find "WARNING" and err == "", "and not a fourth", text, err)
 end
+-- Along what no state can be carried over: structural parameters, and seeds of random arrays. Each value is a
+-- run by itself, with the energy of that run, and each file holds all that was asked.
+do
+    local line = " --sites 4 -p U=2 --charge N=4"
+    local along = "dmrg bose_hubbard" .. line .. " --sweep-parameter n_max=2:4:1 -o 'b{n_max}.h5'"
+    local _, text = run(along .. " --json")
+    local doc = json(text) or { runs = {} }
+    local same = #doc.runs == 3
+    for k, r in ipairs(doc.runs) do
+        local _, out = run(("ed bose_hubbard%s -p n_max=%d --json"):format(line, k + 1))
+        same = same and near(r.energy, (json(out) or {}).energy, 1e-8)
+            and r.output == ("b%d.h5"):format(k + 1)
+    end
+    ok(same, "a structural parameter by dmrg", text)
+    local status, out, err = run(along)
+    local _, taken = err:gsub("which holds this run", "")
+    ok(status == 0 and taken == 3, "is not run twice", out, err)
+end
+for _, command in ipairs { "dmrg", "ed" } do
+    local line = " heisenberg --sites 6 -p 'h=uniform(-3,3)' --charge Sz=0 "
+    local none = command == "dmrg" and " -o none" or ""
+    local _, text = run(command .. line .. "--sweep-parameter seed=1:3:1 --json" .. none)
+    local doc = json(text) or { runs = {} }
+    local same, sum = #doc.runs == 3, 0
+    for k, r in ipairs(doc.runs) do
+        local _, out = run(("ed%s --seed %d --json"):format(line, k))
+        same = same and near(r.energy, (json(out) or {}).energy, 1e-8)
+        sum = sum + r.energy
+    end
+    ok(same and math.abs(sum / 3 - doc.runs[1].energy) > 1e-3, "three arrays at random by " .. command, text)
+    kit.refused(command .. line .. "--seed 2 --sweep-parameter seed=1,2" .. none, "which seed, not both")
+end
 kit.finish()
