@@ -106,6 +106,8 @@ kronlat_status kronlat_problem_set(kronlat_problem *problem, const char *option,
 /* 1: an option of several values, each with a call of kronlat_problem_set ("measure", "charge"). 0: of one
    value, or unknown. */
 int kronlat_option_is_list(const char *option);
+/* 1: the method ("dmrg", "ed", "ci") takes this option; 0: its runs ignore it, or there is no such one. */
+int kronlat_option_is_of(const char *option, const char *method);
 /* The parameter `name` of the model. value[n]: one number of a scalar; of an array parameter or coupling one
    for each site, in the lattice's numbering, or for each bond of the classes whose terms use it, in the order
    of site pairs (i, j), i < j. */

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any, Callable, Mapping, Union
 
-from ._c import attempt, call, ffi, owned, text
+from ._c import attempt, call, ffi, lib, owned, text
 from .errors import BadInput, Cancelled
 from .molecule import Fcidump
 from .problem import Problem, ResultFile, entries_of
@@ -38,6 +38,15 @@ def _run(method: str, problem: Problem, progress: Progress, *args: Any) -> Resul
     return result
 
 
+def _of(method: str, options: Mapping[str, Any]) -> None:
+    """What another method's runs take would be ignored."""
+    for name, value in options.items():
+        takers = [m for m in ("dmrg", "ed", "ci") if lib.kronlat_option_is_of(text(name), text(m))]
+        if value is not None and takers and method not in takers:
+            theirs = " and ".join("kl." + m for m in takers)
+            raise BadInput(f"{name} belongs to {theirs}, not to kl.{method}")
+
+
 def _one_sector(charges: Mapping[str, Any] | str | None) -> None:
     """What the program scans is a run for each sector here."""
     words = [charges] if isinstance(charges, str) else list(entries_of("charges", charges).values())
@@ -65,6 +74,7 @@ def dmrg(
     progress: True: a bar; a function: it is told every Step; None: a bar in notebooks.
     options: accuracy=1e-8, m=512, states=2, measure=["Sz", "corr(Sz,Sz)"], threads=2, output="run.h5", ...
     """
+    _of("dmrg", options)
     _one_sector(charges)
     state = start._c if isinstance(start, Result) else ffi.NULL
     if start is not None and state == ffi.NULL:
@@ -87,6 +97,7 @@ def ed(
     keep_vectors: Result.vector has the states. Else as dmrg.
     options: states=4, accuracy=1e-12, spectral=["Sz@q=8"], temperatures="0.1:2:0.1", ...
     """
+    _of("ed", options)
     if options.get("temperatures") is None:
         _one_sector(charges)
     problem = Problem(model, lattice, params, charges, **options)
@@ -101,6 +112,7 @@ def ci(molecule: Any, *, keep_vectors: bool = False, progress: Progress = None, 
     keep_vectors: Result.determinants has the states.
     options: space="full", roots=2, frozen=1, density=True, residual=1e-8, ...
     """
+    _of("ci", options)
     if isinstance(molecule, (str, os.PathLike)):
         molecule = Fcidump(molecule)
     problem = Problem(molecule, **options)

@@ -108,8 +108,8 @@ def sweep(
 ) -> Sweep:
     """run(model, ...) for all combinations of values: kl.sweep(kl.ed, "ising", {"h": [0, 1]}, lattice=8).
 
-    over: {name: values}; "lattice", "charges" and options (m, accuracy, ...) that `arguments` has are
-        these, other names parameters of the model.
+    over: {name: values}; "lattice", "charges", "seed" (of random arrays) and options (m, accuracy, ...) that
+        `arguments` has are these, other names parameters of the model.
     cache: folder of results; a point that is there already is read, not run.
     follow: start each run of DMRG from the state of the one before.
     """
@@ -121,7 +121,7 @@ def sweep(
     for point in points:
         call = {"model": model, **arguments, "params": dict(arguments.get("params") or {})}
         for name, value in point.items():
-            if name in arguments or name in ("lattice", "charges"):
+            if name in arguments or name in ("lattice", "charges", "seed"):
                 call[name] = value
             else:
                 call["params"][name] = value

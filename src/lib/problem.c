@@ -172,13 +172,19 @@ static void drop_setting(kronlat_problem *p, int i)
     p->nsetting--;
 }
 
+/* The option of command c of this list; NULL: it has no such one. */
+static const kl_option_row *row_of(int c, const char *name)
+{
+    const kl_command command =
+        commands[c].molecule ? kl_command_of_molecule(commands[c].command) : commands[c].command;
+    return kl_option_find(name, strlen(name), kl_commands_taken(command));
+}
+
 /* Of an option that no command here takes: as of a text. */
 static kl_value_kind kind_of(const char *name)
 {
     for (int c = 0; c < NCOMMAND; c++) {
-        const kl_command command =
-            commands[c].molecule ? kl_command_of_molecule(commands[c].command) : commands[c].command;
-        const kl_option_row *const row = kl_option_find(name, strlen(name), kl_commands_taken(command));
+        const kl_option_row *const row = row_of(c, name);
         if (row != NULL) return row->kind;
     }
     return KL_VALUE_TEXT;
@@ -194,6 +200,23 @@ int kronlat_option_is_list(const char *option)
 {
     const char *const name = option == NULL ? "" : strcmp(option, "p") == 0 ? "parameter" : option;
     return is_added_to(name) || is_named(name);
+}
+
+/* "device_memory" as "device-memory". */
+static void spell(const char *option, char name[80])
+{
+    snprintf(name, 80, "%s", option == NULL ? "" : strcmp(option, "p") == 0 ? "parameter" : option);
+    for (char *c = name; *c != '\0'; c++)
+        if (*c == '_') *c = '-';
+}
+
+int kronlat_option_is_of(const char *option, const char *method)
+{
+    char name[80];
+    spell(option, name);
+    for (int c = 0; c < NCOMMAND && method != NULL; c++)
+        if (strcmp(kl_command_name(commands[c].command), method) == 0 && row_of(c, name) != NULL) return 1;
+    return 0;
 }
 
 /* What only a command line has. */
@@ -238,9 +261,7 @@ static kl_status set(kronlat_problem *p, const char *option, const char *value, 
     kl_option_kind kind;
     kl_setting fresh = {NULL, NULL};
     if (option == NULL) return kl_fail(err, KL_EINPUT, WHERE ": the name of the option is NULL");
-    snprintf(name, sizeof name, "%s", strcmp(option, "p") == 0 ? "parameter" : option);
-    for (char *c = name; *c != '\0'; c++)
-        if (*c == '_') *c = '-';
+    spell(option, name);
     if (is_of_commands(name))
         return kl_fail(err, KL_EINPUT, WHERE ": %.60s belongs to the command line, not to a problem", option);
     KL_TRY(try_value(name, value, &kind, err));

@@ -224,3 +224,23 @@ def test_wrong_kinds_of_arguments_get_one_line():
         kl.ed("heisenberg", lattice=[(0, 1), (1, "a")], charges=dict(Sz=0))
     with pytest.raises(TypeError, match="a Result or several"):
         kl.plot(3)
+
+
+def test_options_of_other_methods_are_refused():
+    chain = dict(lattice=6, charges=dict(Sz=0), **ONE)
+    with pytest.raises(kl.BadInput, match="spectral belongs to kl.ed, not to kl.dmrg"):
+        kl.dmrg("heisenberg", spectral=["Sz@0"], **chain)
+    with pytest.raises(kl.BadInput, match="max_sweeps belongs to kl.dmrg, not to kl.ed"):
+        kl.ed("heisenberg", max_sweeps=3, **chain)
+    with pytest.raises(kl.BadInput, match="sites belongs to kl.dmrg and kl.ed, not to kl.ci"):
+        kl.ci("molecule.fcidump", sites=3)
+    assert kl.ed("heisenberg", m=None, device_memory="1GB", **chain).converged
+
+
+def test_sweep_over_seeds():
+    over = kl.sweep(
+        kl.ed, "heisenberg", {"seed": [1, 2]}, lattice=6, params=dict(h="uniform(-3,3)"), charges=dict(Sz=0)
+    )
+    one = kl.ed("heisenberg", lattice=6, params=dict(h="uniform(-3,3)"), charges=dict(Sz=0), seed=2, **ONE)
+    assert abs(over[1].energy - one.energy) < 1e-12
+    assert abs(over[0].energy - one.energy) > 1e-3

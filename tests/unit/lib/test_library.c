@@ -55,6 +55,14 @@ static void test_settings(void **state)
     assert_int_equal(kronlat_option_is_list("schedule"), 0);
     assert_int_equal(kronlat_option_is_list("nonsense"), 0);
     assert_int_equal(kronlat_option_is_list(NULL), 0);
+    assert_int_equal(kronlat_option_is_of("spectral", "ed"), 1);
+    assert_int_equal(kronlat_option_is_of("spectral", "dmrg"), 0);
+    assert_int_equal(kronlat_option_is_of("device_memory", "dmrg"), 1);
+    assert_int_equal(kronlat_option_is_of("irrep", "dmrg"), 1); /* of molecules */
+    assert_int_equal(kronlat_option_is_of("p", "ed"), 1);
+    assert_int_equal(kronlat_option_is_of("nonsense", "ed"), 0);
+    assert_int_equal(kronlat_option_is_of(NULL, "ed"), 0);
+    assert_int_equal(kronlat_option_is_of("m", NULL), 0);
     bad(kronlat_problem_set(p, "json", "true", error), "command line");
     bad(kronlat_problem_set(p, "double_bonds", "yes", error), "true or false");
     bad(kronlat_problem_set_charge(p, "Sz", 1, 0, error), "denominator");
