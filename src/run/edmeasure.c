@@ -13,6 +13,7 @@
 #include "ed/edproduct.h"
 #include "base/mem.h"
 #include "run/reduced.h"
+#include "run/edresult.h"
 #include "run/request.h"
 #include "run/requestread.h"
 #include "run/sitepart.h"
@@ -563,10 +564,7 @@ kl_status kl_edmeasure_run(const kl_task *t, const kl_ed *ed, const kl_ed_result
     scene now = {t, ed, x, NULL};
     const char **text = NULL;
     int n = 0;
-    const int many = r->multiplet[0] > 1 && !(r->open_multiplet && r->multiplet[0] >= r->nstate) &&
-                             r->multiplet[0] <= r->nstate
-                         ? r->multiplet[0]
-                         : 0;
+    const int many = kl_edresult_whole(r);
     *nout = 0;
     *out = NULL;
     if (!x.addr) return KL_OK;

@@ -285,9 +285,7 @@ kl_status kl_edprobe_run(const kl_task *t, const kl_ed *ed, const kl_ed_result *
 {
     kl_status st = KL_OK;
     const kl_options *const o = t->o;
-    const int whole = found->multiplet[0] > 1 && found->multiplet[0] <= found->nstate &&
-                      !(found->open_multiplet && found->multiplet[0] >= found->nstate);
-    const int many = whole ? found->multiplet[0] : 1;
+    const int whole = kl_edresult_whole(found), many = whole > 0 ? whole : 1;
     probe p = {0};
     kl_ed_spectral one = {0};
     double *omega = NULL;

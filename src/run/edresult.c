@@ -84,6 +84,12 @@ const double *kl_edresult_list(const kl_result *r, const char *name, int64_t n)
     return NULL;
 }
 
+int kl_edresult_whole(const kl_ed_result *found)
+{
+    const int many = found->multiplet[0];
+    return many > 1 && many <= found->nstate && !(found->open_multiplet && many >= found->nstate) ? many : 0;
+}
+
 kl_status kl_edresult_states(const kl_result *r, kl_ed_result *found, kl_err *err)
 {
     kl_status st = KL_OK;

@@ -36,6 +36,8 @@ const double *kl_edresult_list(const kl_result *r, const char *name, int64_t n);
 /* What kl_edresult_add has put there of states: energies, residuals, errors, multiplets, and how the run
    ended; not all energies of a sector, nor its work. EINPUT: r is of no such run. */
 kl_status kl_edresult_states(const kl_result *r, kl_ed_result *found, kl_err *err) KL_MUST_CHECK;
+/* The states of the lowest multiplet, where there are several and all were found; else 0. */
+int kl_edresult_whole(const kl_ed_result *found);
 /* A curve under the name of its operator; several states of a multiplet are averaged by the caller. */
 kl_status kl_edresult_add_spectral(kl_result *r, const char *name, double broadening, const kl_ed_spectral *s,
                                    kl_err *err) KL_MUST_CHECK;

@@ -162,6 +162,36 @@ static kl_status refuse_typed(const kl_options *o, const char *const *names, con
                          o->resume, under_way, name);
 }
 
+/* Numbers of one state of several that agree are those of any mixture. */
+static void tell_one_of_many(const kl_edrun *x, const kl_ed_result *found)
+{
+    const kl_options *const o = x->t->o;
+    const int many = found->multiplet[0];
+    const char *const what = o->spectral.n > 0 ? "spectral functions are" : "what is measured is";
+    char note[300];
+    if (many == 1 || kl_edresult_whole(found) > 0 || (o->spectral.n == 0 && (o->measure.n == 0 || many == 0)))
+        return;
+    if (many == 0)
+        snprintf(
+            note, sizeof note,
+            "%s of the one state that was found; --states 2 tells whether others are as low, and takes the "
+            "mean over them",
+            what);
+    else if (found->open_multiplet)
+        snprintf(
+            note, sizeof note,
+            "%s of one of at least %d states that agree in the lowest energy, which may be any mixture of "
+            "them; more --states give the mean over all",
+            what, many);
+    else
+        snprintf(
+            note, sizeof note,
+            "%s of one of the %d states that agree in the lowest energy, which may be any mixture of them; "
+            "--states %d gives the mean over all",
+            what, many, many);
+    kl_watch_note(x->watch, note);
+}
+
 /* The states of a sector, and what is measured on them; a run that goes on may have them already. */
 static kl_status find_states(kl_edrun *w, kl_ed_opts *opts, const char *options, kl_edkeep *keep,
                              kl_ed_result *found, kl_err *err)
@@ -235,6 +265,7 @@ kl_status kl_edrun_sector(kl_edrun *x, kl_qn target, kl_err *err)
     KL_TRY(find_states(x, &opts, options, &keep, &found, err));
     x->stopped = found.stop == KL_ED_INTERRUPTED;
     if (!x->stopped) {
+        tell_one_of_many(x, &found);
         const kl_edprobe_opts probes = {.keep = keep.path ? &keep : NULL, .self = x, .step = on_level};
         KL_TRY(kl_edprobe_run(t, x->ed, &found, x->x, x->ldx, &probes, keep.r, &x->stopped, err));
     }

@@ -598,6 +598,27 @@ do
     ok(near(exact.energy, found.energy, 1e-7), "a Bose-Fermi mixture", exact.energy, found.energy, err, why)
 end
 
+-- Two states of momenta k and -k: of one of them numbers are those of a mixture, which is said; of both they
+-- are the same on every site, and the weight of an electron that leaves is its density, 1/2.
+do
+    local line = "ed hubbard --lattice ring:6 -p U=6 --charge N_up=3 --charge N_dn=2 --spectral c_up@0 --json"
+    local _, out, err = run(line)
+    local one = json(out) or { measurements = {} }
+    local function weight(doc)
+        local note = (doc.measurements["spectral/c_up@0"] or {}).note or ""
+        return tonumber(note:match "total weight ([%d.]+)")
+    end
+    ok(weight(one) and not near(weight(one), 0.5, 1e-3)
+        and err:find "spectral functions are of one of the 2 states that agree.*%-%-states 2 gives the mean",
+        "the spectral function of one of two states", out, err)
+    _, out, err = run(line .. " --states 2")
+    ok(near(weight(json(out) or one), 0.5, 1e-9) and err == "", "that of both", out, err)
+    _, _, err = run((line:gsub("N_dn=2", "N_dn=3")))
+    ok(err == "", "of the one lowest state nothing is said", err)
+    _, _, err = run((line:gsub("N_dn=2", "N_dn=3"):gsub("ring:6", "ring:8")))
+    ok(err:find "of the one state that was found; %-%-states 2 tells", "where nobody looked", err)
+end
+
 -- Lists with their second level joined give what they give as they stand, on every executor that is here.
 for _, exec in ipairs { "host", "offload" } do
     local chain = " hubbard --sites 8 --m 30 -p U=4 --charge N_up=4 --charge N_dn=4 --strategy lr --exec " .. exec
