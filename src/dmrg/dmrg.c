@@ -21,6 +21,7 @@
 #include "dmrg/signstrings.h"
 #include "dmrg/onesite.h"
 #include "dmrg/ownunit.h"
+#include "dmrg/straycharges.h"
 #include "dmrg/stringtrials.h"
 #include "dmrg/valleys.h"
 #include <math.h>
@@ -462,15 +463,16 @@ static int knows_all(const run *r)
     return r->plan.whole && yes;
 }
 
-/* 1: a run that has not converged is to look for the charges of parts of H that nothing joins, or hardly: its
-   error bar knows nothing of these. */
+/* 1: a run that has not converged is to look for the charges of parts of H that nothing joins, or hardly, or
+   that disorder has caught: its error bar knows nothing of these. */
 static int has_loose(const run *r, double bar)
 {
     const kl_dmrg_result *const res = r->res;
-    int left = 0, loose;
+    int left = 0, loose, disorder;
     for (int k = 1; k < res->nrow; k++) left += res->row[k].again;
     if (res->stop == KL_STOP_MAX_SWEEP || res->nrow < 2 || !isfinite(bar) || left >= MOST_LEFT) return 0;
-    return kl_stringtrials_loose(r->e->terms, &loose, NULL) == KL_OK && loose;
+    if (kl_stringtrials_loose(r->e->terms, &loose, NULL) == KL_OK && loose) return 1;
+    return kl_straycharges_worth(r->e->terms, &disorder, NULL) == KL_OK && disorder;
 }
 
 /* Where a converged run that began afresh may lie in a valley that is not the lowest, it goes on from the one

@@ -6,6 +6,7 @@
 #include "dmrg/ownunit.h"
 #include "dmrg/partcharges.h"
 #include "dmrg/places.h"
+#include "dmrg/straycharges.h"
 #include "dmrg/stringtrials.h"
 #include <math.h>
 #include <stdlib.h>
@@ -40,7 +41,8 @@ enum {
 /* as long go trials with moves; and flops that are worth it anyhow */
 #define MOVING_WORK 0.3
 #define LEAST_WORK 1e9
-#define PARTS_WORK 0.3 /* of the run's: what energies of parts may take */
+#define PARTS_WORK 0.3 /* of the run's: what energies of parts may take, */
+#define STRAYS_WORK 0.5 /* and what the search for charges far from where they belong */
 
 /* ---- 1. parts ---- */
 
@@ -213,6 +215,34 @@ static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engin
     }
     /* both of a pair may be mixed in it, one of which is the state found */
     if (next.state && !other) KL_TRY(kl_stringtrials_differ(s->t, s->here->state, next.state, &other, err));
+    if (other && (!s->best->state || next.energy < s->best->energy)) {
+        kl_state_destroy(&s->best->state);
+        *s->best = next;
+        next = (kl_valley){0};
+    }
+out:
+    kl_state_destroy(&next.state);
+    return st;
+}
+
+/* With charges moved from where disorder has caught them. */
+static kl_status look_for_strays(search *s, const kl_engine_opts *e, const kl_dmrg_monitor *mon, int loose,
+                                 kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_valley next = {0};
+    double overlap;
+    int worth;
+    KL_TRY(kl_straycharges_worth(s->t, &worth, err));
+    if (!worth && !loose) return KL_OK;
+    KL_TRY(kl_straycharges_find(s->t, s->ex, e, mon, s->here, fmax(STRAYS_WORK * s->here->flop, LEAST_WORK),
+                                &next, &s->flop, err));
+    if (!next.state) goto out;
+    int other = next.energy < s->here->energy - LOWER * kl_terms_units(s->t).gap;
+    if (!other) { /* few states may have it too high */
+        KL_TRY(overlap_of(s->ex, s->here->state, next.state, &overlap, err));
+        other = overlap * overlap < SAME;
+    }
     if (other && (!s->best->state || next.energy < s->best->energy)) {
         kl_state_destroy(&s->best->state);
         *s->best = next;
@@ -413,9 +443,12 @@ static kl_status compare_ended(search *s, const kl_engine_opts *e, const kl_dmrg
                                const kl_dmrg_monitor *mon, double *rival, kl_err *err)
 {
     kl_status st = KL_OK;
-    KL_TRY(look_at_parts(s, e, o, mon, err));
-    if (!s->best->state || s->best->energy >= s->here->energy - s->here->bar)
+    int loose;
+    KL_TRY(kl_stringtrials_loose(s->t, &loose, err));
+    if (loose) KL_TRY(look_at_parts(s, e, o, mon, err));
+    if (loose && (!s->best->state || s->best->energy >= s->here->energy - s->here->bar))
         KL_TRY(look_further(s, e, 1, err));
+    KL_TRY(look_for_strays(s, e, mon, loose, err));
     if (s->best->state) KL_TRY(run_there(s->t, s->ex, o, mon, s->here, s->best, rival, err));
 out:
     if (st != KL_OK) kl_state_destroy(&s->best->state);
@@ -446,6 +479,7 @@ kl_status kl_valleys_compare(const kl_terms *t, kl_exec *ex, const kl_engine_opt
     KL_TRY(kl_stringtrials_weak(t, &weak, err));
     KL_TRY(kl_stringtrials_loose(t, &loose, err));
     if (loose) KL_TRY(look_at_parts(&s, e, o, mon, err));
+    if (!is_lower(&s)) KL_TRY(look_for_strays(&s, e, mon, loose, err));
     if (!is_lower(&s)) KL_TRY(find_other(&s, e, strings, weak, err));
     settled->ntrial = s.n;
     if (lower->state && !is_lower(&s)) KL_TRY(run_there(t, ex, o, mon, here, lower, &settled->rival, err));

@@ -69,8 +69,10 @@ int kl_valleys_wanted(const kl_dmrg_opts *o);
    two-site variance, and a state may have lost what it leads to.
    Where parts of H are joined by nothing or hardly, a trial begins with the charges that the lowest energies
    of these parts ask for (partcharges.h).
-   Of a run that has not converged parts of H that nothing joins, or hardly, are all that is looked at: trials
-   move charges between these, and the lowest state is followed by a run of its own as long as the one found;
+   Where couplings differ from place to place, or there are such parts, charges that are far from where they
+   belong are looked for (straycharges.h).
+   Of a run that has not converged these charges and those of such parts are all that is looked at: trials
+   move charges between parts, and the lowest state is followed by a run of its own as long as the one found;
    settled->rival becomes twice what a trial ended lower by than the error bar allows, where that run does
    not.
    e: how engines are made, of one wavefunction. */

@@ -5,10 +5,9 @@
 -- says it has not tried all sectors promises no bar. Bars are estimates. Of 2131 such runs on chains
 -- (2026-11-28) 4 were outside three bars, all of couplings over seven decades, one because the reference
 -- could not part its levels; of 1300 with other sites and lattices none. Of 166 of free fermions on 8 to 32
--- sites, whose levels are those of one, 2 (of 167 before the charges of parts were searched 5): a chain of 27
--- in a field of -5 to 5 at each site 0.42 off at 3e-9, a charge being caught far from where it belongs, and
--- couplings of 0, 0.01 and 1 2.2e-3 at 8e-10. Left of those before: a graph of 31 sites, 1.3e-4 at 2e-7,
--- caught among three states of one energy; --discard in a random order, 5.6 bars (seed 81059).
+-- sites, whose levels are those of one, 2 (of 167 before the charges of parts were searched 5), both right
+-- since charges that disorder has caught are looked for. Left of those before: a graph of 31 sites, 1.3e-4 at
+-- 2e-7, caught among three states of one energy; --discard in a random order, 5.6 bars (seed 81059).
 -- SPDX-License-Identifier: Apache-2.0
 -- Use: lua5.4 tests/cli/promises.lua KRONLAT RUNS [SEED]; the k-th run is that of seed SEED + k alone. Prints
 -- TAP, and each run outside its bar with its command; exits 1 where more than one of 200 is outside three.
