@@ -23,12 +23,15 @@ enum {
 #define SHARE 0.25 /* of the sites: as many values are no pattern */
 #define SPREAD 0.1 /* of the unit: couplings that differ by less are alike */
 #define NOISE 1e-4
-/* of the unit: residual of two sites with other charges; what a move may cost and be tried; by which a trial
-   has to end lower; and by which it may lie higher on the way */
+/* of the unit: residual of two sites with other charges; what a move may cost and be tried, and by what costs
+   of one state differ; by which a trial has to end lower, and by which it may lie higher on the way; and what
+   sweeps of a copy that is at its end change */
 #define RESIDUAL 0.02
-#define CLOSE 0.05
+#define CLOSE 0.02
+#define ALIKE 1e-3
 #define FALLS 1e-5
-#define HOPELESS 0.5
+#define HOPELESS 0.1
+#define STEADY 0.05
 #define RANDOM 0.05 /* norm of random numbers in what solves begin with */
 
 /* ---- 1. couplings ---- */
@@ -112,6 +115,9 @@ typedef struct search {
     kl_qn step[STEPS]; /* step[k ^ 1] is the other way */
     int nplace; /* every second bond: place i is bond_of(i) */
     double *cost; /* [nstep][nplace]: of the whole with other charges at a place, above the state's */
+    /* [nstep][nplace]: weight of a single operator of the place in what it makes of the state; where others do
+       that, which blocks know of, it costs the same */
+    double *own;
     kl_state *state; /* the copy, centre at 0, and what trials made of it */
     double energy;
 } search;
@@ -262,9 +268,28 @@ static void add_moved(const search *s, const centre *x, int k, const kl_engine *
         }
 }
 
+/* |<x|psi>|^2 / |x|^2, psi being the engine's wavefunction. */
+static kl_status share_of(const kl_engine *e, const double *x, double *share, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr y = {0};
+    double xy, xx;
+    const int64_t n = e->layout.n;
+    KL_TRY(e->ex->vt.alloc(e->ex, n, &y, err));
+    KL_TRY(e->ex->vt.upload(e->ex, y, x, n, err));
+    e->ex->vt.dots(e->ex, n, 1, y, n, e->psi, &xy);
+    e->ex->vt.dots(e->ex, n, 1, y, n, y, &xx);
+    *share = xx > 0 ? xy * xy / xx : 0;
+out:
+    e->ex->vt.release(e->ex, &y);
+    return st;
+}
+
 /* The lowest energy at the bond of the engine, whose state is x, between the blocks that are there with the
-   charges of step k more; INFINITY: there are no such states. The wavefunction of x is lost. */
-static kl_status ask(search *s, kl_engine *e, const centre *x, int k, double *energy, kl_err *err)
+   charges of step k more; INFINITY: there are no such states. *own: the share of what its two sites make of x.
+   The wavefunction of x is lost. */
+static kl_status ask(search *s, kl_engine *e, const centre *x, int k, double *energy, double *own,
+                     kl_err *err)
 {
     kl_status st = KL_OK;
     kl_eig_stats stats;
@@ -272,6 +297,7 @@ static kl_status ask(search *s, kl_engine *e, const centre *x, int k, double *en
     const kl_qn q = kl_qn_add(s->t->model, x->target, s->step[k]);
     const kl_solve_opts so = {.tol = RESIDUAL * s->unit, .max_apply = PRODUCTS};
     *energy = INFINITY;
+    *own = 0;
     if (kl_reach_find(&e->reach_left[e->nsite], kl_qn_sub(s->t->model, q, kl_qn_zero())) < 0) goto out;
     e->target = q;
     KL_TRY(kl_engine_open(e, e->centre, err));
@@ -282,6 +308,7 @@ static kl_status ask(search *s, kl_engine *e, const centre *x, int k, double *en
     for (int i = 0; i < x->row->basis.nsec; i++) add_moved(s, x, k, e, i, psi);
     KL_TRY(s->ex->vt.upload(s->ex, e->psi, psi, e->layout.n, err));
     KL_TRY(kl_engine_solve(e, &so, energy, &stats, err));
+    KL_TRY(share_of(e, psi, own, err));
 out:
     kl_free(&psi);
     return st;
@@ -301,21 +328,21 @@ out:
     return st;
 }
 
-/* The state found in few states: without H, whose operators in many states take long. */
-static kl_status truncate(search *s, kl_state **out, kl_err *err)
+/* The copy: the state found in few states, without H, whose operators in many states take long. */
+static kl_status copy_state(search *s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *e = NULL;
     kl_state *copy = NULL;
     kl_terms none = *s->t;
-    const double energy = s->here->energy;
     none.nterm = none.nop = 0;
+    s->energy = s->here->energy - s->t->constant;
     KL_TRY(kl_state_copy(s->here->state, &none, &copy, err));
     KL_TRY(kl_engine_create(&none, s->ex, s->e, &e, err));
     KL_TRY(kl_engine_resume_take(e, &copy, err));
     KL_TRY(go(s, e, s->t->nsite - 2, 0, 0, NULL, err));
     KL_TRY(go(s, e, 0, 0, 0, NULL, err));
-    KL_TRY(kl_engine_state(e, &energy, out, err));
+    KL_TRY(kl_engine_state(e, &s->energy, &s->state, err));
 out:
     kl_state_destroy(&copy);
     kl_engine_destroy(&e);
@@ -337,23 +364,20 @@ out:
     return st;
 }
 
-/* The copy, by sweeps as of a trial until they change little: noise may lead it below the state found. */
-static kl_status copy_state(search *s, kl_err *err)
+/* The copy by sweeps as of a trial, until they change little: noise may lead it below the state found. */
+static kl_status settle_copy(search *s, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *e = NULL;
-    kl_state *copy = NULL;
-    KL_TRY(truncate(s, &copy, err));
-    KL_TRY(resume(s, s->e->target, &copy, &e, err));
+    KL_TRY(resume(s, s->e->target, &s->state, &e, err));
     for (int k = 0; k < SETTLES; k++) {
-        const double before = k > 0 ? s->energy : s->here->energy - s->t->constant;
+        const double before = s->energy;
         KL_TRY(settle(s, e, &s->energy, err));
-        if (fabs(before - s->energy) < CLOSE * s->unit) break;
+        if (fabs(before - s->energy) < STEADY * s->unit) break;
     }
     KL_TRY(kl_engine_state(e, &s->energy, &s->state, err));
     s->flop += e->flop;
 out:
-    kl_state_destroy(&copy);
     kl_engine_destroy(&e);
     return st;
 }
@@ -365,9 +389,9 @@ static kl_status find_costs_here(search *s, kl_engine *e, int place, double own,
     centre x = {0};
     KL_TRY(remember(e, &x, err));
     for (int k = 0; k < s->nstep; k++) {
-        double *const cost = &s->cost[k * s->nplace + place];
-        KL_TRY(ask(s, e, &x, k, cost, err));
-        *cost -= own;
+        const int at = k * s->nplace + place;
+        KL_TRY(ask(s, e, &x, k, &s->cost[at], &s->own[at], err));
+        s->cost[at] -= own;
     }
     e->target = x.target;
     KL_TRY(kl_engine_open(e, e->centre, err));
@@ -377,19 +401,22 @@ out:
     return st;
 }
 
-static kl_status find_costs(search *s, kl_err *err)
+/* *lowest: the copy's own energy on the way. */
+static kl_status find_costs(search *s, double *lowest, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *e = NULL;
     kl_state *copy = NULL;
     KL_TRY(kl_state_copy(s->state, s->t, &copy, err));
     KL_TRY(resume(s, s->e->target, &copy, &e, err));
+    *lowest = INFINITY;
     for (int i = 0; i < s->nplace; i++) {
-        double own = i > 0 ? INFINITY : s->energy;
+        double own = s->energy;
         while (e->centre < bond_of(s, i)) {
             own = INFINITY;
             KL_TRY(go(s, e, e->centre + 1, 0, MOST_APPLY, &own, err));
         }
+        if (i > 0) *lowest = fmin(*lowest, own);
         KL_TRY(find_costs_here(s, e, i, own, err));
     }
     s->flop += e->flop;
@@ -403,6 +430,7 @@ out:
 
 typedef struct move {
     int step, from, to; /* charges change by it at the first bond, and back at the second, which is behind */
+    int arrived; /* 1: a trial ended, and not lower */
     double cost;
 } move;
 
@@ -414,12 +442,19 @@ static int cheaper(const void *a, const void *b)
     return x->from != y->from ? x->from - y->from : x->to - y->to;
 }
 
-/* 1: no place beside this one costs less: neighbours see the same charge. */
-static int is_lowest(const search *s, int k, int place)
+/* 1: this is where such a charge is: of the places beside it that cost the same it is the one that moves it by
+   its own operators, and those behind them cost more. */
+static int is_its_place(const search *s, int k, int place)
 {
-    const double *const cost = s->cost + k * s->nplace, here = cost[place];
-    return here < INFINITY && (place == 0 || cost[place - 1] > here) &&
-           (place == s->nplace - 1 || cost[place + 1] >= here);
+    const double *const cost = s->cost + k * s->nplace, *const own = s->own + k * s->nplace;
+    int is = cost[place] < INFINITY;
+    for (int way = -1; way <= 1; way += 2) {
+        int i = place + way;
+        for (; i >= 0 && i < s->nplace && fabs(cost[i] - cost[place]) < ALIKE * s->unit; i += way)
+            is &= own[i] < own[place] || (own[i] == own[place] && way > 0);
+        is &= i < 0 || i == s->nplace || cost[i] > cost[place];
+    }
+    return is;
 }
 
 /* The cheapest; returns how many. */
@@ -428,16 +463,29 @@ static int find_moves(const search *s, move list[TRIALS])
     int count = 0;
     for (int k = 0; k < s->nstep; k++)
         for (int a = 0; a < s->nplace; a++)
-            for (int b = a + 1; b < s->nplace && is_lowest(s, k, a); b++) {
+            for (int b = a + 1; b < s->nplace && is_its_place(s, k, a); b++) {
                 const double cost = s->cost[k * s->nplace + a] + s->cost[(k ^ 1) * s->nplace + b];
-                const move now = {k, bond_of(s, a), bond_of(s, b), cost};
-                if (!is_lowest(s, k ^ 1, b) || now.to - now.from < APART || !(cost < CLOSE * s->unit))
+                const move now = {k, bond_of(s, a), bond_of(s, b), 0, cost};
+                if (!is_its_place(s, k ^ 1, b) || now.to - now.from < APART || !(cost < CLOSE * s->unit))
                     continue;
                 if (count == TRIALS && cheaper(&now, &list[count - 1]) >= 0) continue;
                 list[count < TRIALS ? count++ : count - 1] = now;
                 qsort(list, (size_t)count, sizeof *list, cheaper);
             }
     return count;
+}
+
+/* 1: one before it in the list has an end in common with it and costs the same: it has led to the same state,
+   where what is moved is not at one place. */
+static int is_like(const search *s, const move *list, int k)
+{
+    int like = 0;
+    for (int i = 0; i < k; i++) {
+        const int common = list[i].from == list[k].from || list[i].to == list[k].to;
+        like |= list[i].arrived && common && list[i].step == list[k].step &&
+                list[k].cost - list[i].cost < ALIKE * s->unit;
+    }
+    return like;
 }
 
 /* ---- 4. trials ---- */
@@ -449,8 +497,9 @@ static kl_status change(search *s, kl_engine **e, int k, double *energy, kl_err 
     kl_status st = KL_OK;
     kl_state *state = NULL;
     centre x = {0};
+    double ignored;
     KL_TRY(remember(*e, &x, err));
-    KL_TRY(ask(s, *e, &x, k, energy, err));
+    KL_TRY(ask(s, *e, &x, k, energy, &ignored, err));
     if (!(*energy < INFINITY)) goto out;
     KL_TRY(kl_engine_state(*e, energy, &state, err));
     s->flop += (*e)->flop;
@@ -468,7 +517,7 @@ static int is_spent(const search *s)
 }
 
 /* There, and two sweeps from there. *lower 1: it ended lower. */
-static kl_status attempt(search *s, const move *m, int *lower, kl_err *err)
+static kl_status attempt(search *s, move *m, int *lower, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_engine *e = NULL;
@@ -484,6 +533,7 @@ static kl_status attempt(search *s, const move *m, int *lower, kl_err *err)
     KL_TRY(change(s, &e, m->step ^ 1, &energy, err));
     if (!(energy < s->energy + HOPELESS * s->unit)) goto out;
     KL_TRY(settle(s, e, &energy, err));
+    m->arrived = 1;
     if (!(energy < s->energy - FALLS * s->unit)) goto out;
     kl_state_destroy(&s->state);
     s->energy = energy;
@@ -502,7 +552,7 @@ kl_status kl_straycharges_find(const kl_terms *t, kl_exec *ex, const kl_engine_o
 {
     kl_status st = KL_OK;
     search s = {.t = t, .ex = ex, .e = e, .mon = mon, .here = here, .most = most};
-    int moved;
+    int moved = 0, settled = 0;
     if (!has_moves(t)) return KL_OK;
     s.m = here->kept / KEPT_PART < KEPT_MOST ? here->kept / KEPT_PART : KEPT_MOST;
     if (s.m < KEPT) s.m = KEPT;
@@ -510,15 +560,23 @@ kl_status kl_straycharges_find(const kl_terms *t, kl_exec *ex, const kl_engine_o
     find_steps(&s);
     s.nplace = (t->nsite + 1) / APART;
     KL_TRY(kl_alloc(&s.cost, (int64_t)s.nstep * s.nplace, KL_MEM_WORK, err));
+    KL_TRY(kl_alloc(&s.own, (int64_t)s.nstep * s.nplace, KL_MEM_WORK, err));
     KL_TRY(copy_state(&s, err));
-    moved = s.energy + t->constant < here->energy - FALLS * s.unit;
-    for (int lower = 1; lower && !is_spent(&s);) {
+    for (int more = 1; more && !is_spent(&s);) {
         move list[TRIALS];
-        lower = 0;
-        KL_TRY(find_costs(&s, err));
+        double lowest;
+        KL_TRY(find_costs(&s, &lowest, err));
         const int n = find_moves(&s, list);
-        for (int k = 0; k < n && !lower && !is_spent(&s); k++) KL_TRY(attempt(&s, &list[k], &lower, err));
-        moved |= lower;
+        more = !settled && (n > 0 || fabs(lowest - s.energy) > STEADY * s.unit);
+        if (more) {
+            settled = 1;
+            KL_TRY(settle_copy(&s, err));
+            moved = s.energy + t->constant < here->energy - FALLS * s.unit;
+            continue;
+        }
+        for (int k = 0; k < n && !more && !is_spent(&s); k++)
+            if (!is_like(&s, list, k)) KL_TRY(attempt(&s, &list[k], &more, err));
+        moved |= more;
     }
     if (!moved) goto out;
     *out = (kl_valley){s.state, s.energy + t->constant};
@@ -527,5 +585,6 @@ out:
     *flop += s.flop;
     kl_state_destroy(&s.state);
     kl_free(&s.cost);
+    kl_free(&s.own);
     return st;
 }
