@@ -115,8 +115,8 @@ typedef struct search {
     kl_qn step[STEPS]; /* step[k ^ 1] is the other way */
     int nplace; /* every second bond: place i is bond_of(i) */
     double *cost; /* [nstep][nplace]: of the whole with other charges at a place, above the state's */
-    /* [nstep][nplace]: weight of a single operator of the place in what it makes of the state; where others do
-       that, which blocks know of, it costs the same */
+    /* [nstep][nplace]: the share that the place's own operators have in it; where others move the charge,
+       which blocks know of, it costs the same */
     double *own;
     kl_state *state; /* the copy, centre at 0, and what trials made of it */
     double energy;
@@ -286,8 +286,8 @@ out:
 }
 
 /* The lowest energy at the bond of the engine, whose state is x, between the blocks that are there with the
-   charges of step k more; INFINITY: there are no such states. *own: the share of what its two sites make of x.
-   The wavefunction of x is lost. */
+   charges of step k more; INFINITY: there are no such states. *own: the share in it of what operators of the
+   two sites make of x. The wavefunction of x is lost. */
 static kl_status ask(search *s, kl_engine *e, const centre *x, int k, double *energy, double *own,
                      kl_err *err)
 {
@@ -442,8 +442,8 @@ static int cheaper(const void *a, const void *b)
     return x->from != y->from ? x->from - y->from : x->to - y->to;
 }
 
-/* 1: this is where such a charge is: of the places beside it that cost the same it is the one that moves it by
-   its own operators, and those behind them cost more. */
+/* 1: this is where such a charge is: of the places beside it that cost the same it is the one that moves it
+   by its own operators, and those behind them cost more. */
 static int is_its_place(const search *s, int k, int place)
 {
     const double *const cost = s->cost + k * s->nplace, *const own = s->own + k * s->nplace;
