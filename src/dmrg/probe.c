@@ -8,7 +8,8 @@
 #include <string.h>
 
 enum {
-    PROBE_WIDE = 256, /* states of the blocks that it begins in, where a run kept more than twice as many */
+    PROBE_WIDE = 128, /* states of the blocks that it begins in, */
+    PROBE_FROM = 512, /* where a run kept more than these */
     PROBE_MORE = 2 /* sweeps more with noise then, a tenth of what one in such blocks takes */
 };
 
@@ -100,13 +101,12 @@ kl_status kl_dmrg_probe(kl_dmrg_course *r, const kl_state *state, kl_err *err)
     double energy[KL_MAX_STATE];
     memcpy(energy, r->energy, sizeof energy);
     r->probing = 1;
-    const int wide = last->m_reached > 2 * PROBE_WIDE, first = wide ? -PROBE_MORE : 0;
+    const int wide = last->m_reached > PROBE_FROM, first = wide ? -PROBE_MORE : 0;
     const kl_trunc_opts few = {
         .m = PROBE_WIDE, .nstate = r->e->nstate, .full = r->o->full, .way = r->o->truncation};
     if (wide) { /* no bond is optimized in blocks as wide as the run's */
         KL_TRY(kl_engine_carry(r->e, r->e->nsite - 2, &few, err));
         KL_TRY(kl_engine_go_to(&r->e, kl_dmrg_fast_for_few(r, few.m), r->energy, err));
-        KL_TRY(kl_engine_carry(r->e, 0, &few, err));
     } else { /* until then blocks have as many states as the run had */
         const kl_stage g = kl_schedule_probe(&r->plan, 0);
         kl_dmrg_row row = kl_dmrg_new_row(r, &g);
