@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "chem/fcidump.h"
 #include "model/modelread.h"
+#include "run/dmrgrun.h"
 #include "run/optiontable.h"
 #include "run/runfile.h"
 
@@ -298,7 +299,8 @@ static kl_status check_subject(const words *w, kl_err *err)
     const kl_options *const o = w->o;
     const kl_command_row *const row = &kl_command_table[w->command];
     const int resumed = o->resume != NULL; /* then the file says it */
-    if (row->subject == KL_SUBJECT_MODEL && o->model == NULL && !resumed)
+    const int started = w->command == KL_CMD_DMRG && kl_dmrgrun_starts_from_file(o); /* then as well */
+    if (row->subject == KL_SUBJECT_MODEL && o->model == NULL && !resumed && !started)
         return kl_fail(err, KL_EINPUT, "%s: MODEL is missing; `kronlat models' lists the models", row->name);
     const int of_molecule = w->command == KL_CMD_CI || w->command == KL_CMD_DMRG_MOLECULE;
     const int of_file = row->subject == KL_SUBJECT_FILE || row->subject == KL_SUBJECT_FILES;

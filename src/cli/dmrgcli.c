@@ -368,9 +368,9 @@ static kl_status take_over(run *x, kl_options *o, kl_result **done, kl_err *err)
     if ((*done)->finished && x->sweep.first + 1 >= x->sweep.n)
         KL_TRY(
             kl_fail(err, KL_EINPUT,
-                    "--resume: the run in %.300s has finished; to go on from its state with other settings "
-                    "give --start %.300s",
-                    o->resume, o->resume));
+                    "--resume: the run in %.300s has finished; to go on from its state with other settings: "
+                    "kronlat dmrg %s--start %.300s --m ... --output ...",
+                    o->resume, o->molecule ? "FCIDUMP " : "", o->resume));
     KL_TRY(kl_runfile_adopt(o, *done, err));
     if (o->molecule && access(o->file, R_OK) != 0)
         KL_TRY(kl_fail(err, KL_EINPUT,
@@ -460,6 +460,10 @@ kl_status kl_dmrgcli_run(kl_options *o, int *stopped, kl_err *err)
     run x = {.o = o, .started = kl_clock()};
     runner all = {.o = o};
     const kl_series_method series = {&all, open_one, run_one};
+    if (o->model == NULL && o->resume == NULL && !o->molecule && kl_dmrgrun_starts_from_file(o)) {
+        const kl_status told = kl_runfile_adopt_system(o, err);
+        if (told != KL_OK) return told;
+    }
     if (kl_series_is(o)) return kl_series_run(o, &series, stopped, err);
     x.watch = (kl_watch){.self = &x, .note = on_note, .bond = on_bond, .sweep = on_sweep};
     kl_state *state = NULL;

@@ -226,6 +226,67 @@ out:
     return st;
 }
 
+/* What a line of a result's options says of the system. */
+enum {
+    LINE_OTHER, /* nothing */
+    LINE_ANY,   /* the model, a parameter, a pin, the seed of random arrays */
+    LINE_PLACE, /* the sites */
+    LINE_CHARGE,
+};
+static int line_about(const char *name)
+{
+    static const struct {
+        const char *name;
+        int about;
+    } known[] = {{"model", LINE_ANY},   {"parameter", LINE_ANY},      {"pin", LINE_ANY},
+                 {"seed", LINE_ANY},    {"sites", LINE_PLACE},        {"lattice", LINE_PLACE},
+                 {"order", LINE_PLACE}, {"double-bonds", LINE_PLACE}, {"charge", LINE_CHARGE}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, name) == 0) return known[i].about;
+    return LINE_OTHER;
+}
+
+/* 1: a line, "seed", "2" or "parameter", "U=4", is of what is swept. */
+static int is_swept(const kl_options *o, const char *name, const char *value)
+{
+    if (o->sweep_parameter == NULL) return 0;
+    const size_t length = kl_split_name(o->sweep_parameter);
+    return (strlen(name) == length && memcmp(name, o->sweep_parameter, length) == 0) ||
+           (kl_split_name(value) == length && memcmp(value, o->sweep_parameter, length) == 0);
+}
+
+kl_status kl_runfile_adopt_system(kl_options *o, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_result *r = NULL;
+    char *copy = NULL;
+    if (kl_runfile_of_molecule(o->start))
+        return kl_fail(
+            err, KL_EINPUT,
+            "--start: %.300s is of a molecule, whose integrals are not in it: kronlat dmrg FCIDUMP "
+            "--start %.300s",
+            o->start, o->start);
+    KL_TRY(kl_option_says("start", kl_result_read(o->start, &r, err), err));
+    copy = kl_strdup(r->options);
+    if (copy == NULL) KL_TRY(kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->start));
+    const int given[] = {[LINE_OTHER] = 1, /* not wanted */
+                         [LINE_ANY] = 0,
+                         [LINE_PLACE] = o->sites > 0 || o->lattice != NULL,
+                         [LINE_CHARGE] = o->charge.n > 0};
+    char *rest = copy;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        char *const equals = strchr(line, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        if (!given[line_about(line)] && !is_swept(o, line, equals + 1))
+            KL_TRY(kl_options_set(o, o->start, line, equals + 1, err));
+    }
+out:
+    kl_free(&copy);
+    kl_result_destroy(&r);
+    return st;
+}
+
 /* The value of the first line that begins with `key', up to the line's end; NULL: there is none. */
 static const char *line_of(const char *lines, const char *key, size_t length)
 {

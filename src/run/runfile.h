@@ -34,6 +34,11 @@ kl_status kl_runfile_integrals(const char *path, kl_fcidump **out, kl_err *err) 
 /* What the file says, where the command line says nothing. */
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err) KL_MUST_CHECK;
 
+/* Of a run that begins with the state of o->start and names no model: the system of that file, where the
+   command line says nothing; charges, the sites and their order as a whole, parameters one by one. EINPUT: it
+   is of a molecule. */
+kl_status kl_runfile_adopt_system(kl_options *o, kl_err *err) KL_MUST_CHECK;
+
 /* "hubbard-chain16-N_up=8,N_dn=8.h5" (label "U=4": "....U=4.h5"), with a number where that is taken: a name
    of our own making never replaces a file. An empty file keeps it from other processes; EIO where none can be
    made. */

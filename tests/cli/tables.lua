@@ -71,4 +71,27 @@ for _, command in ipairs { "dmrg", "ed" } do
     ok(same and math.abs(sum / 3 - doc.runs[1].energy) > 1e-3, "three arrays at random by " .. command, text)
     kit.refused(command .. line .. "--seed 2 --sweep-parameter seed=1,2" .. none, "which seed, not both")
 end
+-- A run that has ended goes on with more states by its file alone, which says the system: parameters one by
+-- one, those of random arrays with their seed. What is typed wins.
+do
+    local line = " heisenberg --lattice ring:10 -p Delta=0.5 -p 'h=uniform(-1,1)' --seed 7 --charge Sz=1"
+    run("dmrg" .. line .. " --m 6 -o few.h5")
+    local exact = json(select(2, run("ed" .. line .. " --json"))) or {}
+    local _, text, err = run "dmrg --start few.h5 --accuracy 1e-9 -o more.h5 --json"
+    local doc = json(text) or {}
+    ok(near(doc.energy, exact.energy, 1e-7) and doc.seed == 7 and doc.converged, "--start FILE alone", text,
+        err)
+    _, text, err = run "dmrg --start few.h5 -p Delta=1 --accuracy 1e-9 -o none --json"
+    exact = json(select(2, run("ed" .. line:gsub("Delta=0.5", "Delta=1") .. " --json"))) or {}
+    doc = json(text) or {}
+    ok(near(doc.energy, exact.energy, 1e-7), "and another parameter", text, err)
+    local status
+    status, text, err = run("dmrg --start few.h5 --sweep-parameter Delta=0.5,1 --accuracy 1e-9 "
+        .. "-o 'd{Delta}.h5' --json")
+    doc = json(text) or { runs = { {}, {} } }
+    ok(status == 0 and near(doc.runs[2].energy, exact.energy, 1e-7), "and along one", text, err)
+    kit.refused("dmrg --resume more.h5", "kronlat dmrg --start more.h5 --m")
+    kit.refused("dmrg --start few.h5 --charge Sz=0 -o none", "holds a state with Sz=1, not Sz=0")
+    kit.refused("dmrg --start neel", "MODEL is missing")
+end
 kit.finish()
