@@ -104,6 +104,13 @@ def lua(x: Any) -> str:
     return _expr(x).text
 
 
+# What `import *` brings; any other word, sum and exp of models among them, is asked for by name.
+__all__ = (
+    "spin pauli electron fermion boson product without matrices hc adj mod S_dot_S sum_pairs per_site per_bond "
+    "i j k l at Sz Sp Sm Sx iSy c cdag b bdag n docc c_up cdag_up n_up c_dn cdag_dn n_dn"
+).split()
+
+
 def __getattr__(name: str) -> Expr:
     if name.startswith("__"):
         raise AttributeError(name)

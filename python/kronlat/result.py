@@ -95,7 +95,9 @@ class Result(Mapping[str, np.ndarray]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self:
-            raise KeyError(f"the result has no {name!r}, only: {', '.join(self)}")
+            ends = [known for known in self if known.rpartition("/")[2] == name]
+            hint = f" (did you mean {ends[0]!r}?)" if ends else ""
+            raise KeyError(f"the result has no {name!r}{hint}, only: {', '.join(self)}")
         shape, data = self._find(name)
         if not shape:
             return data[0]

@@ -453,7 +453,12 @@ kl_status kl_statefile_get(const kl_h5_in *in, const kl_terms *terms, kl_state *
     kl_status st = KL_OK;
     hid_t group = -1;
     kl_state *s = NULL;
-    if (!kl_h5_has(in, "state")) KL_TRY(kl_fail(err, KL_EINPUT, "%.300s: holds no state", in->path));
+    if (!kl_h5_has(in, "state"))
+        KL_TRY(
+            kl_fail(err, KL_EINPUT, "%.300s: holds no state%s", in->path,
+                    kl_h5_has(in, "measurements/ed/run")
+                        ? "; exact diagonalization keeps none, and measures what its own --measure asks for"
+                        : ""));
     KL_TRY(kl_h5_get_group(in, in->file, "state", &group, err));
     KL_TRY(kl_state_create(terms, kl_qn_zero(), &s, err));
     KL_TRY(get_state(in, group, s, err));

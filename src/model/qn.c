@@ -98,6 +98,24 @@ char *kl_qn_print(const kl_model *m, kl_qn a, char *buf, size_t size)
     return buf;
 }
 
+/* 1: m has a charge of this name. */
+static int has_charge(const kl_model *m, const char *name)
+{
+    for (int c = 0; c < m->ncharge; c++)
+        if (strcmp(m->charge[c].name, name) == 0) return 1;
+    return 0;
+}
+
+/* What is meant by N or Sz of a model that counts spins up and down. */
+static const char *in_its_charges(const kl_model *m, const char *name)
+{
+    const int known = strcmp(name, "N") == 0 || strcmp(name, "Sz") == 0;
+    return known && has_charge(m, "N_up") && has_charge(m, "N_dn")
+               ? "; N and Sz are N_up = N/2 + Sz, N_dn = N/2 - Sz"
+           : kl_model_spin(m) >= 0 ? " (the total spin S takes the place of Sz)"
+                                   : "";
+}
+
 kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *text, kl_err *err)
 {
     int c = 0;
@@ -109,8 +127,7 @@ kl_status kl_qn_set(const kl_model *m, kl_qn *a, const char *name, const char *t
             snprintf(list + at, sizeof list - at, "%s%s", i ? ", " : "", m->charge[i].name);
         }
         return kl_fail(err, KL_EINPUT, "charge '%s' is not one of model %s: it has %s%s", name, m->name,
-                       m->ncharge ? list : "none",
-                       kl_model_spin(m) >= 0 ? " (the total spin S takes the place of Sz)" : "");
+                       m->ncharge ? list : "none", in_its_charges(m, name));
     }
     const kl_charge *const ch = &m->charge[c];
     double x;

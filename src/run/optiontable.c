@@ -565,6 +565,11 @@ kl_status kl_option_refuse(kl_command command, const char *where, const char *da
     const char *const help = kl_command_table[command].name;
     const kl_option_row *const known = kl_option_find(name, strlen(name), KL_ALL_COMMANDS);
     const char *const other = elsewhere(name, taken);
+    if (in_job && strcmp(name, "method") == 0 && kl_option_find("method", strlen("method"), taken) == NULL)
+        return kl_fail(err, KL_EINPUT,
+                       "%s: method is for plan and explain; what runs is said by command, as in "
+                       "command = \"ed\"",
+                       where);
     if (known != NULL && known->group != KL_GROUP_HELP && other == NULL) {
         const char *const there = kl_command_table[owner(command, known->name)].name;
         /* the same command, of a model instead of a molecule */

@@ -48,6 +48,7 @@ for _, case in ipairs {
     { "dmrg " .. molecule .. " --lattice ring:6", "--lattice belongs to `kronlat dmrg MODEL'" },
     { "dmrg heisenberg --sites 6 --charge Sz=0 --host-memory 1GB --scratch nowhere", "--scratch nowhere:" },
     { "dmrg heisenberg --sites 6 --charge Sz=0 --sweep-parameter J=1:2:1 -o 'x{J}{J'", "a '{' has no '}'" },
+    { "ed hubbard --sites 4 --charge N=4 --charge Sz=0", "N and Sz are N_up = N/2 + Sz, N_dn = N/2 - Sz" },
     { "dmrg heisenberg --sites 6 --charge Sz=0 --exec host --device-memory 1GB", "memory: --exec host takes none" },
     { "ed " .. molecule, "begins with &FCI" }, { "models " .. molecule, "begins with &FCI" },
 } do kit.refused(case[1], case[2]) end

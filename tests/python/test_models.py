@@ -226,3 +226,14 @@ def test_loops():
         named.named(corner, K * S_dot_S(i, j) * S_dot_S(k, at(4)))
     energy = [kl.ed(m, lattice="ladder:3x2", charges=dict(Sz=0), **ONE).energy for m in (ring, named)]
     assert energy[0] == pytest.approx(energy[1], abs=1e-12)
+
+
+def test_star_import():
+    names: dict = {}
+    exec("from kronlat.operators import *", names)
+    m = kl.Model("H = sum_<ij> S_i.S_j")
+    m.site(names["spin"](1))
+    m.conserve("Sz")
+    m.bond("nn", names["S_dot_S"](names["i"], names["j"]))
+    assert abs(kl.ed(m, lattice=2, charges=dict(Sz=0), **ONE).energy + 2) < 1e-12
+    assert "sum" not in names and "exp" not in names

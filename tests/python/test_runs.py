@@ -121,8 +121,11 @@ def test_mistakes_get_one_line():
         kl.dmrg("hubbard", lattice=4)
     with pytest.raises(kl.BadInput, match="accuracy"):
         kl.dmrg("hubbard", lattice=4, accuracy=2)
+    exact = kl.ed("hubbard", lattice="chain:2", charges=dict(N_up=1, N_dn=1), measure=["n"], **ONE)
+    with pytest.raises(KeyError, match="no 'n' .did you mean 'local/n'.., only: energy"):
+        exact["n"]
     with pytest.raises(KeyError, match="no 'nothing', only: energy"):
-        kl.ed("hubbard", lattice="chain:2", charges=dict(N_up=1, N_dn=1), **ONE)["nothing"]
+        exact["nothing"]
     with pytest.raises(ValueError, match="no fraction"):
         kl.ed("heisenberg", lattice=4, charges=dict(Sz=0.123456789))
     with pytest.raises(TypeError, match="a model is"):
