@@ -620,13 +620,16 @@ static kl_status measured(const kl_result *r, const kl_measured *m, kl_figure *f
     if (m->rank == 0 || behind_state(m->name, who, sizeof who) != NULL) return KL_OK;
     if (begins(m->name, "ed/") || begins(m->name, "thermal/") || begins(m->name, "spectral/") ||
         begins(m->name, "poles/") || strcmp(m->name, "entropy") == 0 ||
-        strcmp(m->name, "molecule/order") == 0 || strcmp(m->name, "molecule/irreps") == 0)
+        strcmp(m->name, "spectrum/charges") == 0 || strcmp(m->name, "molecule/order") == 0 ||
+        strcmp(m->name, "molecule/irreps") == 0)
         return KL_OK;
     const int square = m->rank == 2 && m->shape[0] == n && m->shape[1] == n;
     if (square && strcmp(m->name, "molecule/mutual_information") == 0)
         return information(r, m, "mutual information of orbitals, in their order along the sites", f, err);
     if (square && strcmp(m->name, "mutual") == 0)
         return information(r, m, "mutual information of sites, in the order of DMRG", f, err);
+    if (strcmp(m->name, "spectrum/weights") == 0 && m->rank == 2 && m->shape[0] == n - 1)
+        return kl_panels_schmidt(r, m, f, err);
     if (begins(m->name, "density/")) return kl_figure_leave(f, m->name, "a density matrix is not drawn", err);
     if (begins(m->name, "molecule/") && m->rank > 1)
         return kl_figure_leave(f, m->name, "of a molecule's matrices the mutual information alone is drawn",

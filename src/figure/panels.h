@@ -47,6 +47,9 @@ void kl_panels_bond_title(const kl_measured *m, char *title, size_t size);
 int kl_panels_bond_decay(const kl_result *r, const kl_measured *m, int most, double *distance, double *value);
 /* product/... over letters */
 kl_status kl_panels_product(const kl_measured *m, kl_figure *f, kl_err *err) KL_MUST_CHECK;
+/* spectrum/weights */
+kl_status kl_panels_schmidt(const kl_result *r, const kl_measured *m, kl_figure *f,
+                            kl_err *err) KL_MUST_CHECK;
 /* Entropies by cut; NULL: none are told. */
 const double *kl_panels_entropy(const kl_result *r);
 

@@ -186,4 +186,21 @@ rows,width,exec,way,belt,seconds,gb_per_s,of_reading,of_library,residual,operati
     local status, _, err = run "plan heisenberg --sites 8 --charge Sz=0 --m 8 --plot x.txt"
     ok(status == 2 and err:find "allowed: .svg .png .pdf", "a picture of no format", err)
 end
+
+-- The entanglement spectrum of a chain in halves: weights exp(-y) whose sum is 1, those of Sz and -Sz of the
+-- left part alike.
+do
+    run "dmrg heisenberg --sites 8 --charge Sz=0 --measure spectrum -o spectrum.h5"
+    local _, csv, err = run "plot spectrum.h5 --csv -"
+    local sum, n, up, down = 0, 0, 0, 0
+    for x, y in csv:gmatch '"entanglement spectrum at the middle cut","",([-%d.e]+),([-%d.e]+),' do
+        local weight = math.exp(-y)
+        sum, n = sum + weight, n + 1
+        up, down = up + (tonumber(x) == 1 and weight or 0), down + (tonumber(x) == -1 and weight or 0)
+    end
+    ok(n > 3 and math.abs(sum - 1) < 1e-7 and up > 0.01 and math.abs(up - down) < 1e-9,
+        "an entanglement spectrum", sum, n, up, down, csv, err)
+    ok(not err:find "left out" and not csv:find "left out", "of which nothing is left out", err)
+end
+
 kit.finish()
