@@ -369,6 +369,9 @@ static int is_variance(const char *name)
     return strcmp(slash != NULL ? slash + 1 : name, "variance") == 0;
 }
 
+/* 1: a number for each bond of a class. */
+static int is_by_bond(const kl_measured *m) { return m->rank == 1 && strncmp(m->name, "bond/", 5) == 0; }
+
 /* line[n]: the line of each result, in the order in which lines are met; returns how many there are. */
 static int find_lines(const many *all, int *line)
 {
@@ -411,7 +414,7 @@ static kl_status against_axis(const many *all, kl_figure *f, kl_err *err)
         char title[200] = "energy per site", y[80] = "E per site";
         int count = 0;
         double value;
-        if (m != NULL && m->rank != 0 && strncmp(m->name, "local/", 6) != 0) continue;
+        if (m != NULL && m->rank != 0 && strncmp(m->name, "local/", 6) != 0 && !is_by_bond(m)) continue;
         if (m != NULL && m->rank == 0 && is_variance(m->name)) continue;
         for (int i = 0; i < all->n; i++) count += value_of(all->r[i], what, m, &value);
         if (count < 2) continue;
@@ -421,7 +424,9 @@ static kl_status against_axis(const many *all, kl_figure *f, kl_err *err)
         }
         if (m != NULL) {
             kl_panels_title(first, m, title, sizeof title - 40);
-            if (m->rank > 0) snprintf(title + strlen(title), 30, ", mean over sites");
+            if (is_by_bond(m)) kl_panels_bond_title(m, title, sizeof title - 40);
+            if (m->rank > 0)
+                snprintf(title + strlen(title), 30, ", mean over %s", is_by_bond(m) ? "bonds" : "sites");
             snprintf(y, sizeof y, "mean");
         }
         KL_TRY(kl_figure_add(f, KL_PANEL_CURVES, title, &p, err));
@@ -579,6 +584,7 @@ static kl_status overlay(const many *all, const kl_measured *m, kl_figure *f, kl
     int n;
     const shown as = shown_as(all, m);
     if (m->rank == 0) return KL_OK;
+    if (is_by_bond(m) && has_axis(all)) return KL_OK; /* their means are drawn */
     if (as == SHOWN_NOT) return kl_figure_leave(f, m->name, "only plots of one result show it", err);
     KL_TRY(kl_alloc(&x, 3 * MOST_POINT, KL_MEM_WORK, err));
     y = x + MOST_POINT;

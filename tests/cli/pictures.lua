@@ -203,4 +203,17 @@ do
     ok(not err:find "left out" and not csv:find "left out", "of which nothing is left out", err)
 end
 
+-- Bonds against a parameter: their mean, which the table of the sweep has as well.
+do
+    local _, out = run("dmrg heisenberg --lattice ladder:3x2 --charge Sz=0 --measure 'bond(rung)' "
+        .. "--sweep-parameter Delta=0,1 -o 'r{Delta}.h5' --json")
+    local doc = json(out) or { runs = {} }
+    local _, csv, err = run "plot r0.h5 r1.h5 --csv -"
+    for k, r in ipairs(doc.runs) do
+        local y = csv:match(('"⟨S·S⟩ on bonds rung, mean over bonds","",%d,([-%%d.e]+),'):format(k - 1))
+        ok(y and math.abs(tonumber(y) - r.measured["bond(rung)"]) < 1e-12, "bonds of run " .. k, csv, out)
+    end
+    ok(#doc.runs == 2 and err == "", "and nothing is left out", err)
+end
+
 kit.finish()
