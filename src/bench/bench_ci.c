@@ -340,7 +340,7 @@ out:
 /* A number of a table, as `kronlat plot' takes them. */
 static void put_number(const bench *b, const char *name, const char *quantity, double value, const char *unit)
 {
-    if (b->csv) fprintf(b->csv, "\"%s\",%s,%.9g,%s\n", name, quantity, value, unit);
+    if (b->csv) fprintf(b->csv, "\"%s\",\"%s\",%.9g,%s\n", name, quantity, value, unit);
 }
 
 /* A row of Tables 3 to 5: what is made and what is printed, and megabytes (MiB, as there) by format, each
