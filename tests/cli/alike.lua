@@ -17,8 +17,8 @@ end
 
 -- with little memory operators wait in files: the same bits, and fewer numbers at a time
 do
-    local line = "dmrg hubbard --sites 40 -p U=8 --charge N=40 --charge S=0 --schedule 60:1e-5,60 "
-        .. "--threads 1 -o none --json"
+    local line = ("dmrg hubbard --sites %d -p U=8 --charge N=%d --charge S=0 --schedule 60:1e-5,60 "):format(
+        watched and 28 or 40, watched and 28 or 40) .. "--threads 1 -o none --json"
     local _, plain = run(line)
     local _, little = run(line .. " --host-memory 1MB --scratch .")
     local a, b = json(plain), json(little)

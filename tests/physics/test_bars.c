@@ -29,7 +29,7 @@ static void test_kept_state(void **state)
     };
     (void)state;
     const int n = sizeof list / sizeof *list;
-    for (int k = 0; k < n; k += kl_test_stride(n, 3)) {
+    for (int k = 0; k < n; k += kl_test_stride(n, 4)) {
         core_job j;
         core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, list[k].order,
                   list[k].sets);
@@ -91,6 +91,7 @@ static void test_whole_gap(void **state)
 static void test_near_degenerate(void **state)
 {
     (void)state;
+    if (KL_TEST_WATCHED) skip(); /* test_whole_gap has this chain, too */
     for (int k = 0; k < NBARS; k++)
         if (strcmp(bars[k].model, "plain_ising") == 0 && bars[k].sets && strcmp(bars[k].sets, "g=0.5") == 0)
             for (uint64_t seed = 1; seed <= (uint64_t)kl_test_rounds(2); seed++)
@@ -158,17 +159,17 @@ static void test_from_a_mixture(void **state)
     if (KL_TEST_WATCHED) skip();
     kl_dmrg_sweep sweep[] = {{24, 1e-4, 1e-6}, {48, 1e-6, 1e-6}, {96, 0, 1e-8}};
     core_job j;
-    core_open(&j, core_model("heisenberg", "S=1"), "chain:64", NULL, NULL);
+    core_open(&j, core_model("heisenberg", "S=1"), "chain:40", NULL, NULL);
     core_run r = {.opts = {.nstate = 1, .nsweep = 3, .sweep = sweep, .seed = 2}};
     core_go(&j, &r);
-    expect_true(r.res.energy[0] > -88.48667423515 + 1e-6);
+    expect_true(r.res.energy[0] > -54.85176339098 + 1e-6);
     r.opts.nsweep = 0, r.opts.sweep = NULL, r.opts.accuracy = 1e-8;
     kl_err err = {""};
     kl_dmrg_result_clear(&r.res);
     expect_ok(kl_dmrg_run(j.terms, j.ex, &r.opts, NULL, &r.state, &r.res, &err), err);
     kl_test_case("from a mixture");
     expect_eq(r.res.stop, KL_STOP_CONVERGED);
-    expect_true(fabs(r.res.energy[0] + 88.48667423515) <= r.res.error_estimate);
+    expect_true(fabs(r.res.energy[0] + 54.85176339098) <= r.res.error_estimate);
     int carried = 0;
     for (int i = 0; i < r.res.nrow; i++) carried |= r.res.row[i].held > 1;
     expect_true(carried && r.res.row[0].held == 1);

@@ -862,7 +862,7 @@ static void test_start_spins(void **state)
 {
     (void)state;
     static const char *const file[] = {"h2o-631g-fc.fcidump", "n2-sto3g.fcidump", "o2-triplet-sto3g.fcidump"};
-    for (int m = 0; m < 3; m += KL_TEST_WATCHED ? 2 : 1) {
+    for (int m = KL_TEST_WATCHED ? 2 : 0; m < 3; m++) {
         kl_err err;
         kl_fcidump *f = load(file[m]);
         kl_ci_opts o = ask("full", 1);

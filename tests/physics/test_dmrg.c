@@ -186,8 +186,9 @@ static void test_device_left(void **state)
 {
     (void)state;
     core_job j;
-    core_open(&j, core_model("hubbard", "F=1/2"), "chain:8", NULL, "U=4");
+    core_open(&j, core_model("hubbard", "F=1/2"), KL_TEST_WATCHED ? "chain:6" : "chain:8", NULL, "U=4");
     kl_exec *const own = j.ex;
+    const char *const charge = KL_TEST_WATCHED ? "N_up=3 N_dn=3" : "N_up=4 N_dn=4";
     for (int sites = 1; sites <= 2; sites++) {
         double first = 0;
         int left = 0, stayed = 0, before = 0;
@@ -195,7 +196,7 @@ static void test_device_left(void **state)
             kl_err err = {""};
             departures gone = {0};
             const kl_dmrg_monitor monitor = {.self = &gone, .left_device = count_departure};
-            core_run r = core_exact(60, core_charge(j.model, "N_up=4 N_dn=4"), 1, KL_STRATEGY_L11R);
+            core_run r = core_exact(60, core_charge(j.model, charge), 1, KL_STRATEGY_L11R);
             r.opts.sweep[0].m = 20; /* so that later ones want more */
             r.opts.sites = sites == 1 ? KL_SITES_ONE : KL_SITES_TWO;
             r.opts.max_apply = 30; /* not the whole sector at once */

@@ -223,7 +223,8 @@ static void test_energies(void **state)
 {
     (void)state;
     static const char *const few[] = {"chain:4", "ring:6", "ladder:3x2", "square:2x3", NULL};
-    core_every_lattice(kl_models_builtin, kl_models_nbuiltin, few, 5000, CORE_ONE_ORDER, two_sectors);
+    core_every_lattice(kl_models_builtin, kl_models_nbuiltin, few, KL_TEST_WATCHED ? 800 : 5000,
+                       CORE_ONE_ORDER, two_sectors);
 }
 
 typedef struct known {

@@ -15,8 +15,8 @@ static const struct {
     {"heisenberg", NULL, "chain:24", NULL, "Sz=0", 1e-8, 1, KL_SITES_TWO},
     {"heisenberg", "S=1", "chain:16", NULL, "Sz=1", 1e-7, 2, KL_SITES_AUTO},
     {"heisenberg", NULL, "cylinder:4x4", NULL, "Sz=0", 1e-6, 1, KL_SITES_AUTO},
-    {"hubbard", NULL, "chain:16", "U=8", "N_up=8 N_dn=8", 1e-9, 1, KL_SITES_AUTO},
     {"hubbard", NULL, "chain:12", "U=4", "N_up=6 N_dn=5", 1e-9, 1, KL_SITES_TWO},
+    {"hubbard", NULL, "chain:16", "U=8", "N_up=8 N_dn=8", 1e-9, 1, KL_SITES_AUTO},
     {"hubbard", NULL, "cylinder:4x3", "U=8", "N_up=6 N_dn=6", 1e-5, 1, KL_SITES_AUTO},
     {"free_spins", NULL, "chain:14", "hx=0.7", NULL, 1e-9, 1, KL_SITES_AUTO},
 };

@@ -1,7 +1,7 @@
 /* Sends a program a signal once it has used some processor time, so that the moment is the same however busy
    the machine is. Measures nothing else.
-   Use: kill_at SECONDS SIGNAL PROGRAM [ARGUMENT ...]; SIGNAL: INT or KILL. Ends as the program ends, with
-   128 + N after signal N.
+   Use: kill_at SECONDS[@FILE] SIGNAL PROGRAM [ARGUMENT ...]; SIGNAL: INT or KILL. With a file the time counts
+   from when that is there. Ends as the program ends, with 128 + N after signal N.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -23,7 +23,8 @@ static double seconds_of(clockid_t clock, double before)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int wait_and_kill(pid_t child, double limit, int signal)
+/* file: NULL, or what has to be there before time counts. */
+static int wait_and_kill(pid_t child, double limit, const char *file, int signal)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
     clockid_t clock;
@@ -35,7 +36,11 @@ static int wait_and_kill(pid_t child, double limit, int signal)
         if (ended < 0 && errno != EINTR) return 125;
         if (sent) continue;
         used = seconds_of(clock, used);
-        if (used >= limit) {
+        if (file && access(file, F_OK) == 0) {
+            limit += used;
+            file = NULL;
+        }
+        if (!file && used >= limit) {
             kill(child, signal);
             sent = 1;
         } else {
@@ -47,7 +52,7 @@ static int wait_and_kill(pid_t child, double limit, int signal)
 int main(int argc, char **argv)
 {
     if (argc < 4) {
-        fprintf(stderr, "kill_at: SECONDS SIGNAL PROGRAM [ARGUMENT ...]\n");
+        fprintf(stderr, "kill_at: SECONDS[@FILE] SIGNAL PROGRAM [ARGUMENT ...]\n");
         return 125;
     }
     const pid_t child = fork();
@@ -56,5 +61,8 @@ int main(int argc, char **argv)
         execv(argv[3], argv + 3);
         _exit(127);
     }
-    return wait_and_kill(child, strtod(argv[1], NULL), strcmp(argv[2], "INT") == 0 ? SIGINT : SIGKILL);
+    char *end;
+    const double limit = strtod(argv[1], &end);
+    return wait_and_kill(child, limit, *end == '@' ? end + 1 : NULL,
+                         strcmp(argv[2], "INT") == 0 ? SIGINT : SIGKILL);
 }
