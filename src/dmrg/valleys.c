@@ -276,8 +276,8 @@ out:
     return st;
 }
 
-/* 1: such sweeps are worth it. In disorder a state has lost what sites that are no neighbours lead to as often
-   (a ring of 23 sites 8.6e-3 too high at a bar of 1.3e-6), but they double the run's work: short ones only. */
+/* 1: such sweeps are worth it. In disorder, too, a state may have lost what sites that are no neighbours lead
+   to (a ring of 23 sites 8.6e-3 too high at a bar of 1.3e-6); but they cost what the run did: short ones. */
 static kl_status is_shaken(const search *s, int loose, int *is, kl_err *err)
 {
     const kl_terms *const t = s->t;

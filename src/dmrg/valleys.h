@@ -66,7 +66,8 @@ int kl_valleys_wanted(const kl_dmrg_opts *o);
    and is the same for those of one run.
    Where there are such parts and all else ends no lower, sweeps with noise and more states follow from the
    state found: what joins sites weakly over three positions is seen neither by two-site residuals nor by the
-   two-site variance, and a state may have lost what it leads to.
+   two-site variance, and a state may have lost what it leads to. So may one in disorder where strings join
+   sites that are no neighbours; there such sweeps are fewer, and follow short runs alone.
    Where parts of H are joined by nothing or hardly, a trial begins with the charges that the lowest energies
    of these parts ask for (partcharges.h).
    Where couplings differ from place to place, or there are such parts, charges that are far from where they
