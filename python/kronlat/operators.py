@@ -106,8 +106,8 @@ def lua(x: Any) -> str:
 
 # What `import *` brings; any other word, sum and exp of models among them, is asked for by name.
 __all__ = (
-    "spin pauli electron fermion boson product without matrices hc adj mod S_dot_S sum_pairs per_site per_bond "
-    "i j k l at Sz Sp Sm Sx iSy c cdag b bdag n docc c_up cdag_up n_up c_dn cdag_dn n_dn"
+    "spin pauli electron fermion boson product without matrices hc adj mod S_dot_S sum_pairs per_site "
+    "per_bond i j k l at Sz Sp Sm Sx iSy c cdag b bdag n docc c_up cdag_up n_up c_dn cdag_dn n_dn"
 ).split()
 
 

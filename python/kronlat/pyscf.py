@@ -75,15 +75,17 @@ def array_of(r: Result, norb: int, nelec: Any, state: int = 0) -> np.ndarray:
     return out
 
 
+def _of(solver: Any, asked: dict[str, Any], name: str) -> Any:
+    """What a call asks for, else what is set at the solver."""
+    return getattr(solver, name) if asked.get(name) is None else asked[name]
+
+
 def _asked(
-    solver: Any, h1e: Any, eri: Any, norb: int, nelec: tuple[int, int], core: float, orbsym: Any, wfnsym: Any
+    solver: Any, h1e: Any, eri: Any, norb: int, nelec: tuple[int, int], core: float, asked: dict[str, Any]
 ) -> tuple[Molecule, dict[str, Any]]:
     """What PySCF asks a solver for: the active space, and the irrep, if one is wanted."""
     na, nb = nelec
-    if orbsym is None:
-        orbsym = solver.orbsym
-    if wfnsym is None:
-        wfnsym = solver.wfnsym
+    orbsym, wfnsym = _of(solver, asked, "orbsym"), _of(solver, asked, "wfnsym")
     irreps = d2h(orbsym) if orbsym is not None and len(orbsym) == norb else None
     system = Molecule(h1e, ao2mo.restore(1, eri, norb), na + nb, na - nb, float(core), irreps)
     if irreps is None or wfnsym is None:
@@ -116,22 +118,12 @@ class FCI(direct_spin1.FCISolver):
         self.result: Result | None = None  #: of the last run
 
     def kernel(
-        self,
-        h1e: Any,
-        eri: Any,
-        norb: int,
-        nelec: Any,
-        ci0: Any = None,
-        ecore: float = 0.0,
-        nroots: int | None = None,
-        orbsym: Any = None,
-        wfnsym: Any = None,
-        **_: Any,
+        self, h1e: Any, eri: Any, norb: int, nelec: Any, ci0: Any = None, ecore: float = 0.0, **asked: Any
     ) -> tuple[Any, Any]:
         """Energy, ecore included, and state [alpha string][beta string]; lists of nroots."""
         nelec = _unpack_nelec(nelec, self.spin)
-        nroots = self.nroots if nroots is None else nroots
-        system, options = _asked(self, h1e, eri, norb, nelec, ecore, orbsym, wfnsym)
+        nroots = _of(self, asked, "nroots")
+        system, options = _asked(self, h1e, eri, norb, nelec, ecore, asked)
         options |= dict(space="full", residual=self.residual, keep_vectors=True, progress=False)
         s2, dim, roots = _wanted_spin(self, nelec), comb(norb, nelec[0]) * comb(norb, nelec[1]), nroots
         while True:
@@ -187,22 +179,12 @@ class DMRGCI(StreamObject):
         return self
 
     def kernel(
-        self,
-        h1e: Any,
-        eri: Any,
-        norb: int,
-        nelec: Any,
-        ci0: Any = None,
-        ecore: float = 0.0,
-        nroots: int | None = None,
-        orbsym: Any = None,
-        wfnsym: Any = None,
-        **_: Any,
+        self, h1e: Any, eri: Any, norb: int, nelec: Any, ci0: Any = None, ecore: float = 0.0, **asked: Any
     ) -> tuple[Any, Any]:
         """Energy, ecore included, and State that density matrices are read from; lists of nroots."""
         nelec = _unpack_nelec(nelec, self.spin)
-        nroots = self.nroots if nroots is None else nroots
-        system, options = _asked(self, h1e, eri, norb, nelec, ecore, orbsym, wfnsym)
+        nroots = _of(self, asked, "nroots")
+        system, options = _asked(self, h1e, eri, norb, nelec, ecore, asked)
         options |= dict(two_body=True, progress=False)
         if nroots > 1:
             options |= dict(states=nroots)

@@ -199,6 +199,15 @@ static int is_lower(const search *s)
     return s->best->state && s->best->energy < s->here->energy - LOWER * kl_terms_units(s->t).gap;
 }
 
+/* Keeps another state, which is taken over, if it is the lowest so far. */
+static void take_lower(search *s, kl_valley *next)
+{
+    if (s->best->state && !(next->energy < s->best->energy)) return;
+    kl_state_destroy(&s->best->state);
+    *s->best = *next;
+    *next = (kl_valley){0};
+}
+
 /* One trial. */
 static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engine_opts *e, kl_err *err)
 {
@@ -216,11 +225,7 @@ static kl_status look(search *s, int n, kl_terms *const *changed, const kl_engin
     }
     /* both of a pair may be mixed in it, one of which is the state found */
     if (next.state && !other) KL_TRY(kl_stringtrials_differ(s->t, s->here->state, next.state, &other, err));
-    if (other && (!s->best->state || next.energy < s->best->energy)) {
-        kl_state_destroy(&s->best->state);
-        *s->best = next;
-        next = (kl_valley){0};
-    }
+    if (other) take_lower(s, &next);
 out:
     kl_state_destroy(&next.state);
     return st;
@@ -244,11 +249,7 @@ static kl_status look_for_strays(search *s, const kl_engine_opts *e, const kl_dm
         KL_TRY(overlap_of(s->ex, s->here->state, next.state, &overlap, err));
         other = overlap * overlap < SAME;
     }
-    if (other && (!s->best->state || next.energy < s->best->energy)) {
-        kl_state_destroy(&s->best->state);
-        *s->best = next;
-        next = (kl_valley){0};
-    }
+    if (other) take_lower(s, &next);
 out:
     kl_state_destroy(&next.state);
     return st;

@@ -1,8 +1,5 @@
 /* Configuration interaction from options to results: see cirun.h.
    SPDX-License-Identifier: Apache-2.0 */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* strsep */
-#endif
 #include "run/cirun.h"
 
 #include <math.h>
@@ -19,6 +16,7 @@
 #include "io/spfile.h"
 #include "run/beyond.h"
 #include "run/outputs.h"
+#include "run/runfile.h"
 #include "run/task.h"
 #include "sparse/mmfile.h"
 
@@ -183,14 +181,10 @@ static kl_status adopt(kl_options *o, const kl_ci_record *c, kl_err *err)
     kl_status st = KL_OK;
     char *copy = kl_strdup(c->options);
     if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
-    char *rest = copy;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        char *const equals = strchr(line, '=');
-        if (equals == NULL) continue;
-        *equals = '\0';
+    char *rest = copy, *value;
+    for (char *line; (line = kl_runfile_line(&rest, &value)) != NULL;)
         if (strcmp(line, "output") != 0 && strcmp(line, "resume") != 0 && !kl_options_foreign(o, line))
-            KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
-    }
+            KL_TRY(kl_options_set(o, o->resume, line, value, err));
     if (o->file == NULL) KL_TRY(kl_options_set(o, o->resume, "fcidump", c->fcidump, err));
 out:
     kl_free(&copy);

@@ -201,24 +201,33 @@ static kl_status check_resumed(const kl_options *o, const kl_result *done, int64
     return KL_OK;
 }
 
+char *kl_runfile_line(char **rest, char **value)
+{
+    for (char *line = strsep(rest, "\n"); line != NULL; line = strsep(rest, "\n")) {
+        char *const equals = strchr(line, '=');
+        if (equals == NULL) continue;
+        *equals = '\0';
+        *value = equals + 1;
+        return line;
+    }
+    return NULL;
+}
+
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err)
 {
     kl_status st = KL_OK;
     char *copy = kl_strdup(done->options);
     int64_t m = 0, states = 1; /* of the file */
     if (copy == NULL) return kl_fail(err, KL_ENOMEM, "no memory for the options in %.300s", o->resume);
-    char *rest = copy;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        char *equals = strchr(line, '=');
-        if (equals == NULL) continue;
-        *equals = '\0';
+    char *rest = copy, *value;
+    for (char *line; (line = kl_runfile_line(&rest, &value)) != NULL;) {
         if (strcmp(line, "model") == 0 && o->model != NULL) continue;
         if (strcmp(line, "fcidump") == 0 && o->molecule && o->file != NULL) continue;
         if (strncmp(line, "sweep-", 6) == 0) continue; /* kl_runfile_swept tells these */
-        if (strcmp(line, "m") == 0) m = strtoll(equals + 1, NULL, 10);
-        if (strcmp(line, "states") == 0) states = strtoll(equals + 1, NULL, 10);
+        if (strcmp(line, "m") == 0) m = strtoll(value, NULL, 10);
+        if (strcmp(line, "states") == 0) states = strtoll(value, NULL, 10);
         if (kl_options_foreign(o, line)) continue; /* version 0.1.0 took more, and did nothing with it */
-        KL_TRY(kl_options_set(o, o->resume, line, equals + 1, err));
+        KL_TRY(kl_options_set(o, o->resume, line, value, err));
     }
     if (o->resume != NULL) KL_TRY(check_resumed(o, done, m, states, err));
 out:
@@ -273,14 +282,10 @@ kl_status kl_runfile_adopt_system(kl_options *o, kl_err *err)
                          [LINE_ANY] = 0,
                          [LINE_PLACE] = o->sites > 0 || o->lattice != NULL,
                          [LINE_CHARGE] = o->charge.n > 0};
-    char *rest = copy;
-    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
-        char *const equals = strchr(line, '=');
-        if (equals == NULL) continue;
-        *equals = '\0';
-        if (!given[line_about(line)] && !is_swept(o, line, equals + 1))
-            KL_TRY(kl_options_set(o, o->start, line, equals + 1, err));
-    }
+    char *rest = copy, *value;
+    for (char *line; (line = kl_runfile_line(&rest, &value)) != NULL;)
+        if (!given[line_about(line)] && !is_swept(o, line, value))
+            KL_TRY(kl_options_set(o, o->start, line, value, err));
 out:
     kl_free(&copy);
     kl_result_destroy(&r);

@@ -31,6 +31,10 @@ kl_status kl_runfile_no_model(const char *path, kl_err *err) KL_MUST_CHECK;
    model. */
 kl_status kl_runfile_integrals(const char *path, kl_fcidump **out, kl_err *err) KL_MUST_CHECK;
 
+/* The name in the next line of a file's options, "m=200", and its value, both within the text *rest, which is
+   taken apart; NULL: there is none. */
+char *kl_runfile_line(char **rest, char **value);
+
 /* What the file says, where the command line says nothing. */
 kl_status kl_runfile_adopt(kl_options *o, const kl_result *done, kl_err *err) KL_MUST_CHECK;
 
