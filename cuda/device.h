@@ -39,14 +39,14 @@ typedef struct kl_cuda_solver {
     void *handle; /* of cuSOLVER */
     cublasHandle_t blas; /* NULL until it is wanted */
     cudaStream_t stream;
-    void *work;   /* while it runs */
+    void *work; /* while it runs */
 } kl_cuda_solver;
 
 /* What is used of cuBLAS: found at the first call that wants it, so that the module runs without. */
 enum { KL_NLANE = 4 };
 typedef struct kl_cublas {
     cublasHandle_t handle[KL_NLANE]; /* one a lane */
-    cudaStream_t lane[KL_NLANE];     /* the first is the executor's stream */
+    cudaStream_t lane[KL_NLANE]; /* the first is the executor's stream */
     cudaEvent_t here, there[KL_NLANE];
     __typeof__(&cublasDgemm) dgemm;
     __typeof__(&cublasDgemv) dgemv; /* this one and the next two: for trials */
@@ -70,12 +70,12 @@ typedef struct kl_cuda_crew kl_cuda_crew; /* crew.c */
 
 typedef struct kl_cuda {
     const kl_cuda_host *host;
-    kl_cuda_link *link; /* NULL, or to the devices of other ranks */
+    kl_cuda_link *link; /* NULL, or there are other ranks: of the thread that works with the executor */
     struct kl_cuda_peers *peers; /* peers.c; NULL until one is wanted */
-    int device, sm, nsm;  /* sm: 90 for 9.0 */
+    int device, sm, nsm; /* sm: 90 for 9.0 */
     int64_t l2_bytes;
     int shared_bytes; /* that a block can have */
-    int back;             /* 1: the next pass over tall V had better begin at its end (belt.h) */
+    int back; /* 1: the next pass over tall V had better begin at its end (belt.h) */
     cudaStream_t stream; /* all work goes here, in its order; what hands numbers to the host waits for it */
     cudaEvent_t done;
     kl_pool pool, far; /* the device's memory, and the host's that it reaches */
@@ -262,6 +262,7 @@ kl_status kl_cuda_rows_take(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr bu
 kl_status kl_cuda_rows_add(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
 
 /* link.c */
+kl_status kl_cuda_link_begin(kl_exec *ex, kl_err *err);
 kl_status kl_cuda_link_name(kl_exec *ex, char name[KL_LINK_NAME], kl_err *err);
 kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_LINK_NAME], kl_err *err);
 kl_status kl_cuda_link_start(kl_exec *ex, int npart, const kl_ranks_part *part, int *ticket, kl_err *err);

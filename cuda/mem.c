@@ -35,7 +35,8 @@ static void keep_limit(const kl_cuda *self)
         cudaMemPoolTrimTo(pool, (size_t)*self->pool.most);
 }
 
-/* Where a limit has blocks go back and forth all the time, each would cost a millisecond. NULL: as usual. */
+/* Where a limit has blocks go back and forth all the time, each would cost a millisecond. NULL: as usual, and
+   so where there are other ranks, of which some reach each other's memory by handles of whole blocks. */
 static void *divided(kl_cuda_copies *c, int64_t bytes)
 {
     kl_cuda *const self = c->self;

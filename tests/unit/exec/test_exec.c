@@ -64,8 +64,8 @@ static void test_open(void **state)
         /* lists of rows are read as they are */
         offsetof(kl_vtable, rows_prepare), offsetof(kl_vtable, rows_release),
         /* memory of the host goes to other ranks by MPI */
-        offsetof(kl_vtable, link_name), offsetof(kl_vtable, link_open), offsetof(kl_vtable, link_start),
-        offsetof(kl_vtable, link_join)};
+        offsetof(kl_vtable, link_begin), offsetof(kl_vtable, link_name), offsetof(kl_vtable, link_open),
+        offsetof(kl_vtable, link_start), offsetof(kl_vtable, link_join)};
     for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
         int may = 0;
         for (size_t k = 0; k < sizeof(free_to_lack) / sizeof(*free_to_lack); k++)
