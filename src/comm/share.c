@@ -582,11 +582,11 @@ static kl_exec *twin(const kl_exec *ex, kl_exec *to)
 {
     const kl_vtable vt = to->vt;
     kl_ranks *const r = to->ranks;
-    const double saved = to->eigen.saved;
+    const double saved = to->eigen.saved, factored = to->eigen.factored;
     *to = *ex;
     to->vt = vt;
     to->ranks = r;
-    to->eigen.saved = saved;
+    to->eigen.saved = saved, to->eigen.factored = factored;
     return to;
 }
 

@@ -86,6 +86,25 @@ static void test_small_lists_are_not_worth_a_message(void **state)
     expect_true(!kl_share_worth(&host, 1e12, 10000));
 }
 
+/* What the twins of an executor learn stays theirs; what the executor itself is told meanwhile they get. */
+static void test_twins_keep_what_they_have_learned(void **state)
+{
+    (void)state;
+    kl_exec alone = {.space = KL_SPACE_HOST}, solver = alone;
+    kl_ranks ranks = {.alone = &alone, .solver = &solver}, spread = {.spread = 1};
+    kl_exec ex = {.space = KL_SPACE_HOST, .ranks = &ranks, .nthread = 3};
+    solver.ranks = &spread;
+    expect_true(kl_share_alone(&ex) == &alone && alone.ranks == NULL && alone.nthread == 3);
+    alone.eigen.factored = 1e9;
+    alone.eigen.saved = 0.5;
+    ex.nthread = 2;
+    (void)kl_share_alone(&ex);
+    expect_true(alone.eigen.factored == 1e9 && alone.eigen.saved == 0.5 && alone.nthread == 2);
+    expect_true(kl_share_solver(&ex) == &solver && solver.ranks == &spread && solver.eigen.factored == 0);
+    ex.ranks = NULL;
+    expect_true(kl_share_alone(&ex) == &ex);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -94,6 +113,7 @@ int main(void)
         cmocka_unit_test(test_a_rank_of_three_threads_gets_three_times_the_work),
         cmocka_unit_test(test_costly_tasks_go_first),
         cmocka_unit_test(test_small_lists_are_not_worth_a_message),
+        cmocka_unit_test(test_twins_keep_what_they_have_learned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
