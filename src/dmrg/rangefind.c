@@ -140,7 +140,9 @@ static int is_asked(const kl_range_part *p, which w, whose o)
     return o == OF_ALL || (p->mode == KL_RANGE_TRIED && (o == OF_TRIED || p->nwarm == 0));
 }
 
-/* tri: NULL, or where the triangles go; the columns themselves are then not finished. */
+/* tri: NULL, or where the triangles go; the columns themselves are then not finished. The last Q has no zero
+   columns: states of weights near rounding are mixed with those of weight 0 by an eigenproblem, and would lose
+   that part of their norm. */
 static kl_status orthonormalize(kl_range *r, which w, whose o, double *tri, kl_err *err)
 {
     kl_status st = KL_OK;
@@ -155,7 +157,12 @@ static kl_status orthonormalize(kl_range *r, which w, whose o, double *tri, kl_e
         once[i] = o == OF_TRIED && p->nwarm > 0;
     }
     const kl_gramcolumns_at at = {r->block, array(r, w), &r->spare, length(r, w)};
-    const kl_gramcolumns_opts opts = {.asked = asked, .once = once, .tri = tri, .only_tri = tri != NULL};
+    const int last = w == TALL && o == OF_ALL;
+    const kl_gramcolumns_opts opts = {.asked = asked,
+                                      .once = once,
+                                      .dependent = last ? KL_DEPENDENT_REPLACED : KL_DEPENDENT_ZERO,
+                                      .tri = tri,
+                                      .only_tri = tri != NULL};
     KL_TRY(kl_gramcolumns_run(&r->columns, &at, &opts, err));
 out:
     kl_free(&asked);

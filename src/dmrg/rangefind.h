@@ -43,7 +43,7 @@ typedef struct kl_range {
     kl_range_part *part;
     int more; /* passes behind the first product with A and A^T: each squares what columns lack */
     /* found */
-    kl_dptr q; /* of each part [rows x width], columns orthonormal, or zero */
+    kl_dptr q; /* of each part [rows x width], columns orthonormal */
     kl_dptr bt; /* [nstate cols x width]: A^T Q */
     int64_t nq, nbt, ngram;
     kl_dptr spare;
