@@ -141,7 +141,7 @@ static int is_asked(const kl_range_part *p, which w, whose o)
 }
 
 /* tri: NULL, or where the triangles go; the columns themselves are then not finished. The last Q has no zero
-   columns: states of weights near rounding are mixed with those of weight 0 by an eigenproblem, and would lose
+   columns: an eigenproblem mixes states of weights near rounding with those of weight 0, and they would lose
    that part of their norm. */
 static kl_status orthonormalize(kl_range *r, which w, whose o, double *tri, kl_err *err)
 {

@@ -393,7 +393,8 @@ static kl_dmrg_wait waits_for(const kl_schedule *s, const kl_outlook *o)
     /* what a state not told apart takes of the bar is wanting elsewhere */
     const double left = o->unresolved <= exact ? 1 - o->unresolved / exact : 1;
     if (!(o->truncation < INFINITY)) return KL_WAIT_SWEEPS;
-    if (o->truncation > left * o->wanted)
+    /* an energy of 0 ends some roundings away from what an early sweep knew */
+    if (o->truncation > fmax(left * o->wanted, CLOSING_CHANGE * rounding_of(s)))
         return o->truncation - o->change <= 0.5 * o->wanted ? KL_WAIT_CHANGE : KL_WAIT_TRUNCATION;
     if (o->lower > left * exact) return KL_WAIT_TRUNCATION;
     if (o->solver > left * exact) return KL_WAIT_SOLVER;
