@@ -187,16 +187,13 @@ static void tell_interrupted(const char *written)
     kl_report_error(text);
 }
 
-static void print_table(const run *x, const char *what, int n, const kl_report_item *item)
+static kl_status print_table(const run *x, const char *what, int n, const kl_report_item *item, kl_err *err)
 {
     char title[512];
     const char *const variant = x->t->model->variant;
     snprintf(title, sizeof(title), "%s%s%s%s, %s, %s", x->t->model->name, variant[0] != '\0' ? "(" : "",
              variant, variant[0] != '\0' ? ")" : "", x->t->lat->spec, what);
-    if (x->o->json) kl_report_table_json(stdout, title, n, item, 0);
-    else if (kl_runtable_piped(x->o)) kl_runtable_pipe(n, item);
-    else kl_report_table(stdout, title, n, item, 0);
-    fflush(stdout);
+    return kl_runtable_tell(x->o, title, n, item, 0, err);
 }
 
 /* ---------------------------------------------------------------- along a parameter */
@@ -305,6 +302,8 @@ static kl_status run_values(run *x, kl_state **state, const kl_result *done, int
     char label[128];
     kl_report_item *item = NULL;
     KL_TRY(kl_alloc(&item, s->n, KL_MEM_MISC, err));
+    label_of(s, i, label);
+    KL_TRY(kl_gaptable_check(x->o->gap.n, x->o->gap.text, label, err));
     if (done != NULL) KL_TRY(look_around(x, done, item, &n, err));
     if (done != NULL && done->finished) {
         label_of(s, i++, label);
@@ -315,9 +314,9 @@ static kl_status run_values(run *x, kl_state **state, const kl_result *done, int
         if (!x->r->finished) break;
         label_of(s, i, label);
         item[n++] = kl_runtable_item(x->t, x->r, label, x->path);
-        if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, n, item, err));
+        if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(x->o, n, item, &(kl_gaptable){0}, err));
     }
-    print_table(x, s->text, n, item);
+    KL_TRY(print_table(x, s->text, n, item, err));
     if (x->unmeasured != KL_OK) KL_TRY(kl_fail(err, x->unmeasured, "%s", x->why.text));
     if (is_interrupted(x) && i < s->n) {
         tell_interrupted(x->r != NULL ? x->path : x->o->resume != NULL ? x->o->resume : "");

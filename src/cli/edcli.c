@@ -237,10 +237,11 @@ static kl_status copy_energies(const kl_ed_result *from, kl_ed_result *to, kl_er
     return KL_OK;
 }
 
-/* The file of --csv; on stdout its lines once the last sector is done. */
-static kl_status write_table(const kl_options *o, int n, const kl_edreport_item *item, int lowest, int last,
-                             kl_err *err)
+/* The file of --csv; on stdout its lines. */
+static kl_status write_table(const kl_options *o, const kl_edreport_scan *told, int to_stdout, kl_err *err)
 {
+    const int n = told->n, lowest = told->lowest;
+    const kl_edreport_item *const item = told->item;
     kl_status st = KL_OK;
     kl_report_item *row = NULL;
     if (o->csv == NULL || n == 0) return KL_OK;
@@ -250,14 +251,27 @@ static kl_status write_table(const kl_options *o, int n, const kl_edreport_item 
         row[i].exact = 1;
         row[i].lowest = i == lowest;
         row[i].nstate = f->nstate < KL_MAX_STATE ? f->nstate : KL_MAX_STATE;
-        row[i].error_estimate = fmax(f->error[0], f->attainable);
+        row[i].error_estimate = kl_edreport_error(&item[i]);
         memcpy(row[i].energy, f->energy, sizeof(double) * (size_t)row[i].nstate);
         snprintf(row[i].label, sizeof row[i].label, "%s", item[i].label);
     }
-    if (!kl_runtable_piped(o)) KL_TRY(kl_runtable_csv(o, n, row, err));
-    else if (last) kl_runtable_print(stdout, n, row);
+    if (!kl_runtable_piped(o)) KL_TRY(kl_runtable_csv(o, n, row, told->gaps, err));
+    else if (to_stdout) kl_runtable_print(stdout, n, row, told->gaps);
 out:
     kl_free(&row);
+    return st;
+}
+
+/* Sums of --gap over the sectors that are done. row[n] is theirs. */
+static kl_status find_gaps(const kl_options *o, int n, const kl_edreport_item *item, kl_gaptable_row **row,
+                           kl_gaptable *out, kl_err *err)
+{
+    kl_status st = KL_OK;
+    KL_TRY(kl_alloc(row, n, KL_MEM_MISC, err));
+    for (int i = 0; i < n; i++)
+        (*row)[i] = (kl_gaptable_row){item[i].label, item[i].found.energy[0], kl_edreport_error(&item[i])};
+    KL_TRY(kl_gaptable_create(o->gap.n, o->gap.text, n, *row, out, err));
+out:
     return st;
 }
 
@@ -353,16 +367,15 @@ out:
 }
 
 /* All that is asked for in the sector of the lowest. */
-static kl_status finish_scan(kl_options *o, const scan *s, watcher *w, const kl_watch *watch, int *stopped,
-                             kl_err *err)
+static kl_status finish_scan(kl_options *o, const scan *s, const kl_edreport_scan *told, watcher *w,
+                             const kl_watch *watch, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_task *const t = s->t;
     kl_result *done = NULL;
-    const kl_edreport_scan told = {s->ndone, s->lowest, s->item};
     t->scanning = 0; /* one sector from here on: so says its checkpoint */
     t->target = t->dmrg.target = s->sector[s->lowest];
-    w->scan = &told;
+    w->scan = told;
     if (s->path[0] != '\0') KL_TRY(kl_series_done(t, o->output, &done, err));
     if (done != NULL && done->finished) kl_result_destroy(&done); /* measured anew, as it is asked for */
     KL_TRY(run_whole(o, t, done, w, watch, stopped, err));
@@ -379,13 +392,20 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
 {
     kl_status st = KL_OK;
     scan s = {.t = t, .watch = watch};
-    char title[512];
+    kl_gaptable gaps = {0};
+    kl_gaptable_row *row = NULL;
+    char title[512], label[128];
     KL_TRY(open_scan(o, t, &s, err));
+    kl_qn_print(t->model, s.sector[0], label, sizeof label);
+    KL_TRY(kl_gaptable_check(o->gap.n, o->gap.text, label, err));
     for (int64_t i = 0; i < s.n && !*stopped; i++) {
         KL_TRY(scan_sector(&s, i, stopped, err));
         if (!*stopped && kl_rankscli_tells())
-            KL_TRY(write_table(o, s.ndone, s.item, s.lowest, i + 1 == s.n, err));
+            KL_TRY(write_table(o, &(kl_edreport_scan){s.ndone, s.lowest, s.item, &gaps}, 0, err));
     }
+    KL_TRY(find_gaps(o, s.ndone, s.item, &row, &gaps, err));
+    const kl_edreport_scan told = {s.ndone, s.lowest, s.item, &gaps};
+    if (s.ndone == s.n && kl_rankscli_tells()) KL_TRY(write_table(o, &told, 1, err));
     clear_line(w);
     snprintf(title, sizeof(title), "%s%s%s%s, %s, by sector, exact", t->model->name,
              *t->model->variant ? "(" : "", t->model->variant, *t->model->variant ? ")" : "", t->lat->spec);
@@ -396,12 +416,13 @@ static kl_status run_scan(kl_options *o, kl_task *t, watcher *w, const kl_watch 
                             : "interrupted; the sectors told are done; with --output FILE the same command "
                               "would go on with the others");
     const int more = !*stopped && (o->measure.n > 0 || o->spectral.n > 0 || kl_edrun_writes(o));
-    if (!(more && o->json) && !kl_runtable_piped(o))
-        kl_edreport_table(stdout, title, s.ndone, s.item, s.lowest, o->json);
+    if (!(more && o->json) && !kl_runtable_piped(o)) kl_edreport_table(stdout, title, &told, o->json);
     if (!more) tell_unseen(t, NULL);
-    if (more) KL_TRY(finish_scan(o, &s, w, watch, stopped, err));
+    if (more) KL_TRY(finish_scan(o, &s, &told, w, watch, stopped, err));
 out:
     clear_line(w);
+    kl_gaptable_clear(&gaps);
+    kl_free(&row);
     close_scan(&s);
     return st;
 }

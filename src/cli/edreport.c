@@ -188,6 +188,11 @@ static int states_of_item(const void *item, int i, const double **energy, const 
     return one->found.nstate;
 }
 
+double kl_edreport_error(const kl_edreport_item *item)
+{
+    return fmax(item->found.error[0], item->found.attainable);
+}
+
 static void json_item(kl_json *j, const kl_edreport_item *item)
 {
     const kl_ed_result *const f = &item->found;
@@ -196,7 +201,7 @@ static void json_item(kl_json *j, const kl_edreport_item *item)
     kl_json_int(j, "dimension", f->dim);
     kl_json_real(j, "energy", f->energy[0]);
     kl_json_reals(j, "energies", f->nstate, f->energy);
-    kl_json_real(j, "error_estimate", fmax(f->error[0], f->attainable));
+    kl_json_real(j, "error_estimate", kl_edreport_error(item));
     kl_json_reals(j, "error", f->nstate, f->error);
     kl_json_bool(j, "converged", is_converged((int)f->stop));
     kl_json_text(j, "stop", stop_text((int)f->stop));
@@ -211,16 +216,19 @@ void kl_edreport_scan_json(kl_json *j, const kl_edreport_scan *scan)
     kl_json_close(j, ']');
     kl_json_text(j, "lowest", scan->n > 0 ? scan->item[scan->lowest].label : NULL);
     if (scan->n > 0) kl_report_levels_json(j, &all);
+    kl_gaptable_json(j, scan->gaps);
 }
 
-void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest, int json)
+void kl_edreport_table(FILE *to, const char *title, const kl_edreport_scan *scan, int json)
 {
+    const int n = scan->n, lowest = scan->lowest;
+    const kl_edreport_item *const item = scan->item;
     if (json) {
         kl_json j = kl_json_begin(to);
         kl_report_json_open(&j, KL_VERSION, "ed");
         kl_json_text(&j, "method", "ed");
         kl_json_text(&j, "title", title);
-        kl_edreport_scan_json(&j, &(kl_edreport_scan){n, lowest, item});
+        kl_edreport_scan_json(&j, scan);
         kl_json_close(&j, '}');
         kl_json_end(&j);
         return;
@@ -252,6 +260,7 @@ void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_ite
     if (equal > 0)
         fprintf(to, "%d other sector%s within the error of the lowest: a manifold, not a state\n", equal,
                 equal == 1 ? " lies" : "s lie");
+    kl_gaptable_print(to, scan->gaps);
 }
 
 /* ---------------------------------------------------------------- JSON */

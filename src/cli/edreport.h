@@ -18,10 +18,12 @@ typedef struct kl_edreport_item {
 typedef struct kl_edreport_scan {
     int n, lowest;
     const kl_edreport_item *item; /* [n] */
+    const kl_gaptable *gaps;
 } kl_edreport_scan;
 /* The same as JSON, into an object that is open. */
 void kl_edreport_scan_json(kl_json *j, const kl_edreport_scan *scan);
-void kl_edreport_table(FILE *to, const char *title, int n, const kl_edreport_item *item, int lowest,
-                       int json);
+void kl_edreport_table(FILE *to, const char *title, const kl_edreport_scan *scan, int json);
+/* What is told as the error of a sector's lowest energy. */
+double kl_edreport_error(const kl_edreport_item *item);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "run/rankplan.h"
 #include "base/json.h"
+#include "cli/gaptable.h"
 #include "io/result.h"
 
 /* What a run knows besides its result; for `show` there is none. */
@@ -87,7 +88,8 @@ int kl_report_cut_rows(int n, const kl_report_item *item, char *text, size_t siz
 
 /* A row for each of the n runs; levels 1: they are the sectors of one scan, whose lowest states are told. */
 void kl_report_table(FILE *to, const char *title, int n, const kl_report_item *item, int levels);
-void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int levels);
+void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int levels,
+                          const kl_gaptable *gaps);
 
 typedef struct kl_report_head { /* what plans and growth are about */
     const kl_model *model;

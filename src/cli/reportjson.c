@@ -247,7 +247,8 @@ static void json_item(kl_json *j, const kl_report_item *item)
     kl_json_close(j, '}');
 }
 
-void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int levels)
+void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_item *item, int levels,
+                          const kl_gaptable *gaps)
 {
     kl_json j = kl_json_begin(to);
     const char *const method = n > 0 && item[0].exact ? "ed" : "dmrg";
@@ -262,6 +263,7 @@ void kl_report_table_json(FILE *to, const char *title, int n, const kl_report_it
         kl_json_text(&j, "lowest", item[kl_report_lowest(n, item)].label);
         kl_report_levels_json(&j, &all);
     }
+    kl_gaptable_json(&j, gaps);
     kl_json_close(&j, '}');
     kl_json_end(&j);
 }

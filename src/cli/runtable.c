@@ -5,9 +5,12 @@
 #endif
 #include "cli/runtable.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/atomicfile.h"
+#include "base/mem.h"
+#include "cli/rankscli.h"
 #include "run/dmrgrun.h"
 #include "run/edresult.h"
 #include "run/requestread.h"
@@ -113,8 +116,9 @@ static void put_label(FILE *to, const char *label, int values)
     }
 }
 
-void kl_runtable_print(FILE *to, int n, const kl_report_item *item)
+void kl_runtable_print(FILE *to, int n, const kl_report_item *item, const kl_gaptable *gaps)
 {
+    const int ngap = gaps->value != NULL ? gaps->nformula : 0;
     int most = 1;
     for (int i = 0; i < n; i++)
         if (item[i].nstate > most) most = item[i].nstate;
@@ -129,6 +133,11 @@ void kl_runtable_print(FILE *to, int n, const kl_report_item *item)
                 fputc(',', to);
                 put_field(to, row->name[k]);
             }
+            for (int k = 0; k < ngap; k++) {
+                fputc(',', to);
+                put_field(to, gaps->formula[k]);
+                fprintf(to, ",error_of_gap_%d", k + 1);
+            }
             fputs(row->lowest >= 0 ? ",lowest,file\n" : ",file\n", to);
         }
         put_label(to, row->label, 1);
@@ -139,18 +148,16 @@ void kl_runtable_print(FILE *to, int n, const kl_report_item *item)
         if (row->exact) fprintf(to, ",%.17g,,", row->error_estimate);
         else fprintf(to, ",%.17g,%d,%.17g", row->error_estimate, row->m, row->discarded);
         for (int k = 0; k < row->nvalue; k++) fprintf(to, ",%.17g", row->value[k]);
+        for (int k = 0; k < ngap; k++) {
+            const double gap = gaps->value[(int64_t)k * n + i], error = gaps->error[(int64_t)k * n + i];
+            if (isnan(gap)) fputs(",,", to);
+            else fprintf(to, ",%.17g,%.17g", gap, error);
+        }
         if (item[0].lowest >= 0) fprintf(to, ",%d", row->lowest);
         fputc(',', to);
         put_field(to, row->output);
         fputc('\n', to);
     }
-}
-
-void kl_runtable_pipe(int n, const kl_report_item *item)
-{
-    char text[480];
-    kl_runtable_print(stdout, n, item);
-    if (kl_report_cut_rows(n, item, text, sizeof text)) kl_report_note(text);
 }
 
 int kl_runtable_piped(const kl_options *o) { return o->csv != NULL && strcmp(o->csv, "-") == 0; }
@@ -159,14 +166,15 @@ kl_status kl_runtable_check(const kl_options *o, int many, kl_err *err)
 {
     if (kl_runtable_piped(o) && o->json)
         return kl_fail(err, KL_EINPUT, "--csv -: stdout has what --json prints; name a file");
-    if (o->csv == NULL || many) return KL_OK;
+    if ((o->csv == NULL && o->gap.n == 0) || many) return kl_gaptable_check(o->gap.n, o->gap.text, NULL, err);
     return kl_fail(err, KL_EINPUT,
-                   "--csv %.300s: one run makes no table of runs; allowed: with --sweep-parameter, or with "
+                   "--%s %.300s: one run makes no table of runs; allowed: with --sweep-parameter, or with "
                    "--charge scan without --temperatures",
-                   o->csv);
+                   o->csv != NULL ? "csv" : "gap", o->csv != NULL ? o->csv : o->gap.text[0]);
 }
 
-kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, kl_err *err)
+kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, const kl_gaptable *gaps,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     kl_atomic_file to = {.fd = -1};
@@ -176,12 +184,40 @@ kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item
     if (st != KL_OK) KL_TRY(kl_fail(err, st, "--csv: %.300s cannot be written: %s", o->csv, why.text));
     FILE *const file = kl_atomic_stream(&to);
     if (file == NULL) KL_TRY(kl_fail(err, KL_EIO, "--csv: %.300s cannot be written", o->csv));
-    kl_runtable_print(file, n, item);
+    kl_runtable_print(file, n, item, gaps);
     const int bad = ferror(file);
     if (fclose(file) != 0 || bad)
         KL_TRY(kl_fail(err, KL_EIO, "--csv: %.300s cannot be written; is the disk full?", o->csv));
     KL_TRY(kl_atomic_publish(&to, err));
 out:
     kl_atomic_drop(&to);
+    return st;
+}
+
+kl_status kl_runtable_tell(const kl_options *o, const char *title, int n, const kl_report_item *item,
+                           int levels, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_gaptable_row *row = NULL;
+    kl_gaptable gaps = {0};
+    char text[480];
+    KL_TRY(kl_alloc(&row, n, KL_MEM_MISC, err));
+    for (int i = 0; i < n; i++)
+        row[i] = (kl_gaptable_row){item[i].label, item[i].energy[0], item[i].error_estimate};
+    KL_TRY(kl_gaptable_create(o->gap.n, o->gap.text, n, row, &gaps, err));
+    if (o->gap.n > 0 && n > 0 && kl_rankscli_tells()) KL_TRY(kl_runtable_csv(o, n, item, &gaps, err));
+    if (o->json) {
+        kl_report_table_json(stdout, title, n, item, levels, &gaps);
+    } else if (kl_runtable_piped(o)) {
+        kl_runtable_print(stdout, n, item, &gaps);
+        if (kl_report_cut_rows(n, item, text, sizeof text)) kl_report_note(text);
+    } else {
+        kl_report_table(stdout, title, n, item, levels);
+        kl_gaptable_print(stdout, &gaps);
+    }
+    fflush(stdout);
+out:
+    kl_gaptable_clear(&gaps);
+    kl_free(&row);
     return st;
 }

@@ -14,11 +14,15 @@ kl_status kl_runtable_check(const kl_options *o, int many, kl_err *err) KL_MUST_
 
 /* Where --csv names a file: the rows so far, a line each; the names in their labels are columns.
    lowest is one where sectors are tried: 1 in the lowest one's row. */
-kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, kl_err *err) KL_MUST_CHECK;
+kl_status kl_runtable_csv(const kl_options *o, int n, const kl_report_item *item, const kl_gaptable *gaps,
+                          kl_err *err) KL_MUST_CHECK;
 /* 1: --csv - asks for these lines on stdout instead of the table, once all runs are done. */
 int kl_runtable_piped(const kl_options *o);
-void kl_runtable_print(FILE *to, int n, const kl_report_item *item);
-/* These lines on stdout, and on stderr what the table would warn of. */
-void kl_runtable_pipe(int n, const kl_report_item *item);
+void kl_runtable_print(FILE *to, int n, const kl_report_item *item, const kl_gaptable *gaps);
+/* The whole table, once all its runs are done or somebody asked to stop: as JSON, as lines for programs with
+   what it would warn of on stderr, or as text; and the file of --csv again, with the sums of --gap. levels:
+   as in kl_report_table. */
+kl_status kl_runtable_tell(const kl_options *o, const char *title, int n, const kl_report_item *item,
+                           int levels, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -242,9 +242,15 @@ static kl_status add_row(series *s, const kl_task *t, const kl_report_item *row,
     s->item[s->n++] = *row;
     const int higher = first >= 0 ? mark_lowest(s, first) : -1;
     if (s->sifts && higher >= 0) KL_TRY(thin(s, t, &s->item[higher], err));
-    if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(s->o, s->n, s->item, err));
+    if (kl_rankscli_tells()) KL_TRY(kl_runtable_csv(s->o, s->n, s->item, &(kl_gaptable){0}, err));
 out:
     return st;
+}
+
+/* The label of a run, "U=4 N=2": which sector names, "" for none, behind what is swept. */
+static void label_run(const char *which, const char *charges, char label[128])
+{
+    snprintf(label, 128, "%s%s%s", which, which[0] != '\0' && charges[0] != '\0' ? " " : "", charges);
 }
 
 /* The sector t->target; first as in add_row. */
@@ -405,7 +411,7 @@ static kl_status run_scan(series *s, kl_task *t, const char *which, kl_err *err)
     kl_status st = KL_OK;
     kl_qn *sector = NULL;
     int64_t n = 0, *image = NULL;
-    char label[128], charges[96];
+    char label[128], charges[96] = "";
     const int first = s->n;
     KL_TRY(kl_task_sectors(t, &n, &sector, err));
     for (int c = 0; c < t->model->ncharge; c++)
@@ -415,10 +421,13 @@ static kl_status run_scan(series *s, kl_task *t, const char *which, kl_err *err)
     if (s->sifts) KL_TRY(kl_task_images(t, n, sector, image, err));
     else
         for (int64_t k = 0; k < n; k++) image[k] = -1;
+    if (n > 0) kl_qn_print(t->model, sector[0], charges, sizeof charges);
+    label_run(which, charges, label);
+    KL_TRY(kl_gaptable_check(s->o->gap.n, s->o->gap.text, label, err));
     if (first == 0) tell_sectors(s, n, image);
     for (int64_t k = 0; k < n && !s->stopped; k++) {
         kl_qn_print(t->model, sector[k], charges, sizeof charges);
-        snprintf(label, sizeof label, "%s%s%s", which, which[0] != '\0' ? " " : "", charges);
+        label_run(which, charges, label);
         if (image[k] >= 0) {
             KL_TRY(add_image(s, t, &s->item[first + image[k]], label, first, err));
             continue;
@@ -462,8 +471,8 @@ static kl_status run_value(series *s, int i, kl_err *err)
         if (s->n + 1 > MOST_RUN)
             KL_TRY(kl_fail(err, KL_EINPUT, "these are more than %d runs", (int)MOST_RUN));
         kl_qn_print(t->model, t->target, charges, sizeof charges);
-        snprintf(label, sizeof label, "%s%s%s", which, which[0] != '\0' && named ? " " : "",
-                 named ? charges : "");
+        label_run(which, named ? charges : "", label);
+        KL_TRY(kl_gaptable_check(s->o->gap.n, s->o->gap.text, label, err));
         KL_TRY(run_one(s, t, label, -1, err));
     }
     s->stopped |= i + 1 < s->nvalue && kl_ranks_any(t->ex, kl_interrupted());
@@ -472,29 +481,31 @@ out:
     return st;
 }
 
-static void tell(const series *s, int stopped)
+static kl_status tell(const series *s, int stopped, kl_err *err)
 {
-    if (s->o->json) kl_report_table_json(stdout, s->title, s->n, s->item, s->sifts);
-    else if (kl_runtable_piped(s->o)) kl_runtable_pipe(s->n, s->item);
-    else kl_report_table(stdout, s->title, s->n, s->item, s->sifts);
-    fflush(stdout);
-    if (!stopped || !kl_rankscli_tells()) return;
+    const kl_status st = kl_runtable_tell(s->o, s->title, s->n, s->item, s->sifts, err);
+    if (st != KL_OK || !stopped || !kl_rankscli_tells()) return st;
     kl_report_error(s->pattern != NULL
                         ? "interrupted; the same command goes on with what is left"
                         : "interrupted; the runs above are done, and with --output FILE the same "
                           "command would go on with what is left");
+    return KL_OK;
 }
 
 kl_status kl_series_run(kl_options *o, const kl_series_method *method, int *stopped, kl_err *err)
 {
     kl_status st = KL_OK;
     series s = {.o = o, .method = method};
+    kl_err untold;
     KL_TRY(kl_options_check(o, err));
+    KL_TRY(kl_gaptable_check(o->gap.n, o->gap.text, NULL, err));
     KL_TRY(begin(&s, err));
     for (int i = 0; i < s.nvalue && !s.stopped && st == KL_OK; i++) st = run_value(&s, i, err);
     if (s.sifts && !s.stopped && st == KL_OK) st = keep_lowest(&s, err);
-    if (s.sifts && st == KL_OK && kl_rankscli_tells()) st = kl_runtable_csv(o, s.n, s.item, err);
-    if (s.n > 0 || st == KL_OK) tell(&s, s.stopped);
+    if (s.sifts && st == KL_OK && kl_rankscli_tells())
+        st = kl_runtable_csv(o, s.n, s.item, &(kl_gaptable){0}, err);
+    if (st == KL_OK) st = tell(&s, s.stopped, err);
+    else if (s.n > 0) (void)(tell(&s, s.stopped, &untold) == KL_OK);
     *stopped = s.stopped;
 out:
     kl_free(&s.item);

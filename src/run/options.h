@@ -89,7 +89,7 @@ typedef struct kl_options {
     int64_t sites;
     char *lattice, *order;
     int double_bonds;
-    kl_text_list parameter, charge, pin, measure;
+    kl_text_list parameter, charge, pin, measure, gap;
 
     int64_t m, m_min, states, max_sweeps, basis, seed;
     double accuracy, discard;

@@ -387,6 +387,9 @@ const kl_option_row kl_option_table[] = {
          "write the numbers that are drawn, one a line; - is stdout"),
     TEXT("csv", 0, "FILE", OUTPUT, B(DMRG) | B(ED), csv, FILE,
          "write the table of a sweep or scan, a line a run, as far as it has come; - is stdout, at the end"),
+    LIST("gap", 0, "SUM", OUTPUT, B(DMRG) | B(ED), gap,
+         "of a sweep or scan: a sum of energies of neighbouring runs, with its error, for each run that has "
+         "them: 'E(N+1)+E(N-1)-2E', 'E(Sz+1)-E', 'E(N_up+1,N_dn+1)+E-E(N_up+1)-E(N_dn+1)'"),
     CHOICE("theme", "NAME", OUTPUT, B(PLOT), theme, "light|dark", "colours of the paper (light)"),
     NUMBER("columns", 0, "N", OUTPUT, B(PLOT), columns, INT, 1, 2,
            "panels side by side, as wide as N columns of a paper (2)"),

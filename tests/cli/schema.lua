@@ -121,6 +121,10 @@ local documents = {
         "program title runs" },
     { "a scan", "dmrg_scan", "dmrg heisenberg --sites 4 --charge scan --states 2 -o none --json",
         "program title runs lowest" },
+    { "a gap of sectors", "dmrg_scan",
+        "dmrg heisenberg --sites 4 --charge Sz=0:1 --gap 'E(Sz+1)-E' -o none --json", "gaps" },
+    { "a gap of exact sectors", "ed_scan", "ed heisenberg --sites 4 --charge Sz=0:1 --gap 'E(Sz+1)-E' --json",
+        "gaps" },
     { "what show says", "dmrg", "show r.h5 --json", result .. "finished sweeps_done sweeps measurements"
         .. ended },
     { "what measure says", "dmrg", "measure r.h5 --measure entropy --measure spectrum --json",

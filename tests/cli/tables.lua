@@ -94,4 +94,51 @@ do
     kit.refused("dmrg --start few.h5 --charge Sz=0 -o none", "holds a state with Sz=1, not Sz=0")
     kit.refused("dmrg --start neel", "MODEL is missing")
 end
+-- Sums of energies of neighbouring runs against the Hubbard dimer and two spins, which are known: of sectors
+-- by either method, along a parameter, and in every form in which tables are told.
+do
+    local gap = "'E(N_up+1)+E(N_up-1)-2E'"
+    local dimer = " hubbard --sites 2 --charge N_up=0:2 --charge N_dn=1 --gap " .. gap
+    for _, command in ipairs { "ed", "dmrg" } do
+        local none = command == "dmrg" and " -o none" or ""
+        local _, text = run(command .. dimer .. " -p U=4 --json" .. none)
+        local g = ((json(text) or {}).gaps or { { values = {} } })[1]
+        ok(#g.values == 1 and g.values[1].label == "N_up=1 N_dn=1" and g.formula == gap:gsub("'", "")
+            and near(g.values[1].value, 32 ^ 0.5 - 2, 1e-8) and g.values[1].error < 1e-8,
+            "a charge gap by " .. command, text)
+        _, text = run(command .. dimer .. " -p U=4" .. none)
+        ok(text:find "\nE%(N_up%+1%)%+E%(N_up%-1%)%-2E\nN_up=1 N_dn=1 +3%.65685424%d* +%d", "and its lines",
+            text)
+        _, text = run(command .. dimer .. " --sweep-parameter U=0,4 --csv -" .. none)
+        local lines = {}
+        for line in text:gmatch "[^\n]+" do lines[#lines + 1] = line end
+        ok(#lines == 7 and lines[1]:find(",E(N_up+1)+E(N_up-1)-2E,error_of_gap_1,", 1, true)
+            and near(tonumber(lines[3]:match "^0,1,1,.*,([^,]+),[^,]+,%d,$"), 2, 1e-8)
+            and near(tonumber(lines[6]:match "^4,1,1,.*,([^,]+),[^,]+,%d,$"), 32 ^ 0.5 - 2, 1e-8)
+            and lines[2]:find "^0,0,1,.*,,,%d,$", "and the lines for programs", text)
+        _, text = run(command .. dimer .. " -p U=4 --csv gaps.csv" .. none)
+        ok((kit.slurp(kit.at "gaps.csv") or ""):find "\n1,1,[^\n]*,3%.65685424", "and their file", text)
+        kit.refused(command .. " heisenberg --sites 2 --charge Sz=scan --gap '(E(Sz+1)-E)*1'" .. none,
+            "nothing more is possible where '*1' stands")
+        _, text = run(command .. " heisenberg --sites 2 --charge Sz=scan --json --gap '-(2*E-2 E(Sz+2/2))/2'"
+            .. none)
+        g = ((json(text) or {}).gaps or { { values = {} } })[1]
+        ok(#g.values == 2 and g.values[2].label == "Sz=0" and near(g.values[2].value, 1, 1e-9)
+            and near(g.values[1].value, -1, 1e-9), "a gap of spins by " .. command, text)
+        kit.refused(command .. " heisenberg --sites 2 --charge Sz=scan --gap 'E(N+1)-E'" .. none,
+            "nothing is called 'N' in this table; known: Sz=-1")
+        kit.refused(command .. " heisenberg --sites 2 --charge Sz=0 --gap 'E(Sz+1)-E'" .. none,
+            "--gap E(Sz+1)-E: one run makes no table of runs")
+        _, text = run(command .. " heisenberg --sites 2 --charge Sz=0 --sweep-parameter J=1,2 --json"
+            .. " --gap 'E(J+1)-E'" .. none)
+        g = ((json(text) or {}).gaps or { { values = {} } })[1]
+        ok(#g.values == 1 and near(g.values[1].value, -0.75, 1e-9), "along a parameter by " .. command, text)
+    end
+    for text, why in pairs { ["2"] = "E has to stand", ["E+"] = "E has to stand",
+        ["E(N"] = "')' has to stand at the end", ["E(1)"] = "the name of a charge",
+        ["E(N+x)"] = "a number has to stand", ["E/0"] = "a number has to stand",
+        ["((((((((((E))))))))))"] = "no more brackets", [("E+"):rep(20) .. "E"] = "no more energies" } do
+        kit.refused("ed heisenberg --sites 2 --charge Sz=scan --gap '" .. text .. "'", why)
+    end
+end
 kit.finish()
