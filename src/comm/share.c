@@ -237,8 +237,8 @@ static int reads_within(const kl_rec *r, int64_t low, int64_t high)
     return !(gemm && r->at_b == KL_AT_X) || (r->b >= low && r->b + (cols_b - 1) * r->ldb + rows_b <= high);
 }
 
-/* Of each group the records that read x within [low, high) alone, the others, or all of them. */
-typedef enum kind { ALL, WITHIN, BEYOND } kind;
+/* Of each group the records that read x within [low, high) alone, or the others. */
+typedef enum kind { WITHIN, BEYOND } kind;
 
 typedef struct choice {
     kind which;
@@ -252,9 +252,8 @@ static double take_records(const kl_batch *b, int64_t first, int64_t last, const
 {
     double flop = 0.0;
     int within = 1;
-    for (int64_t r = first; r < last && c->which != ALL; r++)
-        within = within && reads_within(&b->rec[r], c->low, c->high);
-    if (c->which != ALL && within != (c->which == WITHIN)) return 0.0;
+    for (int64_t r = first; r < last; r++) within = within && reads_within(&b->rec[r], c->low, c->high);
+    if (within != (c->which == WITHIN)) return 0.0;
     for (int64_t r = first; r < last; r++) {
         kl_rec *const to = kl_batch_push(mine);
         *to = b->rec[r];
@@ -277,9 +276,9 @@ static kl_status take_groups(const kl_batch *b, const choice *c, kl_batch *mine,
         KL_TRY(kl_realloc(&may, g->last - g->first + 1, KL_MEM_WORK, err));
         KL_TRY(kl_batch_open_group(mine, g->y - c->shift, g->ny, err));
         KL_TRY(kl_batch_reserve(mine, g->last - g->first, err));
-        if (c->which != ALL) kl_group_cuts(b, g, may);
+        kl_group_cuts(b, g, may);
         for (int64_t r = g->first, next; r < g->last; r = next) {
-            for (next = r + 1; next < g->last && (c->which == ALL || !may[next - g->first]);) next++;
+            for (next = r + 1; next < g->last && !may[next - g->first];) next++;
             *flop += take_records(b, r, next, c, mine);
         }
         kl_batch_close_group(mine, g->nwork);
@@ -323,25 +322,39 @@ static kl_status finish_list(const kl_batch *b, int64_t nx, int64_t ny, kl_batch
     return kl_batch_close(mine, err);
 }
 
-/* This rank's groups; of lists with parts the records that need not wait for others' parts by themselves,
-   where what they do hides enough of the way of these. */
-static kl_status take_mine(kl_exec *ex, const kl_batch *b, const kl_batch *own, divided *d, kl_err *err)
+/* What `own' has moves to `to', results so much further down. */
+static void move_down(kl_batch *own, int64_t shift, kl_batch *to)
+{
+    *to = *own;
+    kl_batch_init(own);
+    for (int g = 0; shift > 0 && g < to->ngroup; g++) to->group[g].y -= shift;
+    for (int64_t r = 0; shift > 0 && r < to->nrec; r++)
+        if (to->rec[r].at_c == KL_AT_Y) to->rec[r].c -= shift;
+}
+
+/* This rank's groups, which `own' loses; of lists with parts the records that need not wait for others' parts
+   by themselves, where what they do hides enough of the way of these. */
+static kl_status take_mine(kl_exec *ex, const kl_batch *b, kl_batch *own, divided *d, kl_err *err)
 {
     kl_status st = KL_OK;
     const struct cost *const cost = cost_of(ex);
     const int64_t *const begin = d->begin + kl_ranks_mine(ex), n = begin[1] - begin[0];
-    choice c = {.which = ALL, .low = begin[0], .high = begin[1], .shift = b->parts ? begin[0] : 0};
+    choice c = {.which = WITHIN, .low = begin[0], .high = begin[1], .shift = b->parts ? begin[0] : 0};
     double near = 0.0, rest;
+    int apart = 0;
     /* processors wait for MPI anyway, and shorter groups take longer */
     if (b->parts && b->zero && own->ngroup > 0 && ex->space == KL_SPACE_DEVICE) {
-        c.which = WITHIN;
         KL_TRY(take_groups(own, &c, &d->near, &near, err));
-        c.which = fmin(near, cost->number * (double)(b->ny - n)) > cost->message ? BEYOND : ALL;
+        apart = fmin(near, cost->number * (double)(b->ny - n)) > cost->message;
     }
-    if (c.which == ALL) kl_batch_clear(&d->near);
-    KL_TRY(take_groups(own, &c, &d->mine, &rest, err));
+    c.which = BEYOND;
+    if (apart) KL_TRY(take_groups(own, &c, &d->mine, &rest, err));
+    else move_down(own, c.shift, &d->mine);
     KL_TRY(finish_list(b, b->nx, b->parts ? n : b->ny, &d->mine, err));
-    if (c.which == ALL) goto out;
+    if (!apart) {
+        kl_batch_clear(&d->near);
+        goto out;
+    }
     d->mine.zero = 0; /* it adds to what the other one has made */
     KL_TRY(finish_list(b, n, n, &d->near, err));
 out:
