@@ -479,14 +479,15 @@ static double completed(const kl_engine *e, const kl_reach *mine, const kl_reach
     return n;
 }
 
-void kl_engine_size(const kl_engine *e, double *sector, double *block)
+void kl_engine_size(const kl_engine *e, double *sector, double *block, double *work)
 {
-    /* sites of the left block, and where the right one begins */
-    const int left = e->nsite / 2 - 1, right = left + 2;
+    const int left = e->nsite / 2 - 1, right = left + 2; /* sites of that block; where this one begins */
     const kl_qn whole = kl_qn_sub(e->terms->model, e->target, kl_qn_zero());
     *sector = round(exp(e->reach_left[e->nsite].log_count[kl_reach_find(&e->reach_left[e->nsite], whole)]));
     *block = fmax(completed(e, &e->reach_left[left], &e->reach_right[left]),
                   completed(e, &e->reach_right[right], &e->reach_left[right]));
+    const double enlarged = completed(e, &e->reach_left[left + 1], &e->reach_right[left + 1]);
+    *work = *sector * (*sector / fmax(enlarged, 1)) * e->mpo->nop[left + 1];
 }
 
 /* To every wavefunction as much of a random one. */

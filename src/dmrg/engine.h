@@ -156,8 +156,9 @@ typedef struct kl_solve_opts {
 } kl_solve_opts;
 
 /* States of the sector, and those of the larger block at the middle bond if it holds all that the sector
-   needs. */
-void kl_engine_size(const kl_engine *e, double *sector, double *block);
+   needs. *work: about the multiplications of a product with H there, where each state of the sector meets the
+   states of an enlarged block's sector by each operator of the middle cut. */
+void kl_engine_size(const kl_engine *e, double *sector, double *block, double *work);
 
 /* Vectors that the eigensolver may keep: `wanted` (0: 20, more for many states), but no more than max_apply
    products can fill. */
