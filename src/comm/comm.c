@@ -18,6 +18,7 @@
 
 #include "base/mem.h"
 #include "base/module.h"
+#include "base/par.h"
 #include "base/prof.h"
 #include "comm/watch.h"
 #include "mpi/module.h"
@@ -37,6 +38,7 @@ typedef struct ranks {
     double *sums; /* [size][nsum] */
     int64_t nsum;
     double started;
+    double spin; /* seconds that who waits asks at once */
     char *common; /* [2][ncommon] memory of all ranks */
     int64_t ncommon;
     int turn; /* which of the two is next */
@@ -87,9 +89,11 @@ static const double HEARD_S = 3; /* how long others are listened to at the end *
 static const double LEAST_S = 0.2; /* in which those on other machines hear of it */
 /* Whoever waits asks again at once for some time, then sleeps in between. Nobody yields: a core that is given
    away comes back milliseconds later where another program wants it, and two ranks took ten times as long
-   beside one such program. Who sleeps comes first when it wakes. A call that took MOVES_S has moved numbers:
-   MPI moves them piece by piece when it is asked, and asked once in a nap it moved 0.7 GB/s of 5.8. */
-static const double SPIN_S = 1e-4, LONG_S = 2e-3, MOVES_S = 1.5e-6;
+   beside one such program. Who sleeps comes first when it wakes. Where ranks are more than their cores, he
+   sleeps sooner: who asks holds up those who work, and has used up his share when his turn comes. A call that
+   took MOVES_S has moved numbers: MPI moves them piece by piece when it is asked, and asked once in a nap it
+   moved 0.7 GB/s of 5.8. */
+static const double SPIN_S = 1e-4, CROWDED_S = 1e-5, LONG_S = 2e-3, MOVES_S = 1.5e-6;
 enum {
     SPIN = 64,
     SHORT_NAP_NS = 5000,
@@ -155,7 +159,7 @@ static void finish(const kl_comm *c, kl_mpi_wait **wait)
         if (turn % SPIN == 0) listen(c);
         now = kl_prof_seconds();
         if (turn > 1 && now - asked > MOVES_S) moved = now;
-        if (now - moved <= SPIN_S) continue;
+        if (now - moved <= of(c)->spin) continue;
         nanosleep(&(struct timespec){.tv_nsec = now - moved > LONG_S ? NAP_NS : SHORT_NAP_NS}, NULL);
         now = kl_prof_seconds();
     }
@@ -216,6 +220,7 @@ static kl_status find_places(kl_comm *c, kl_err *err)
         process[r] = all[r].host == mine.host ? all[r].process : 0;
     }
     c->most_cores = most_cores(c);
+    if (c->sharing > kl_par_cpus()) of(c)->spin = CROWDED_S;
     KL_TRY(kl_comm_watch_begin(c->rank, c->size, process, of(c)->end, &of(c)->watch, err));
 out:
     kl_free(&all);
@@ -241,6 +246,10 @@ static kl_status load(const kl_mpi_module **out, kl_err *err)
 out:
     return st;
 }
+
+/* Open MPI yields wherever a test finds nothing, once ranks are more than the cores that it knows of (finish
+   says why nobody should). What the user says of it stays. */
+static void stay_awake(void) { setenv("OMPI_MCA_mpi_yield_when_idle", "0", 0); }
 
 /* Open MPI looks for networks that match messages by themselves, which takes 0.2 s, and opens UCX, which
    writes hooks over functions of this process that free memory (those of a sanitizer died of it): ranks of
@@ -269,12 +278,14 @@ kl_status kl_comm_open(kl_comm_tell_fn *tell, kl_comm_end_fn *end, kl_comm **out
     s->tell = tell;
     s->end = end;
     s->started = kl_prof_seconds();
+    s->spin = SPIN_S;
     if (load(&s->mpi, &reason) != KL_OK)
         KL_TRY(kl_fail(err, KL_EABSENT,
                        "%d processes were started (%s), and each would do the same work and write the same "
                        "files: %.700s",
                        l.size, l.variable, reason.text));
     spare_networks(&l);
+    stay_awake();
     if (s->mpi->begin(&services, &facts, why)) KL_TRY(kl_fail(err, KL_EABSENT, "MPI: %.500s", why));
     if (facts.size != l.size)
         KL_TRY(kl_fail(err, KL_EINPUT,
