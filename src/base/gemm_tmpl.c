@@ -199,6 +199,56 @@ static void pack(int rows, int depth, const double *a, ptrdiff_t lda, double *pa
         for (int p = 0; p < depth; p++) panel[p * MR + r] = a[r * lda + p];
 }
 
+/* C += alpha A B, or C = alpha A B, where C has rows and columns. */
+typedef struct product {
+    int ta, m, n, k;
+    double alpha;
+    const double *a, *b; /* b(p, j) at b[p*sp + j*sj] */
+    ptrdiff_t lda, sp, sj;
+    int read_first;
+    double *c;
+    ptrdiff_t ldc;
+} product;
+
+/* Panel by panel of A. Tiles of even size: 4 vectors go as 2 + 2, 9 columns as 5 + 4.
+   panel: [MR * KC], where a transposed A goes; or NULL. */
+static inline __attribute__((always_inline)) void panels(const product *p, double *panel)
+{
+    const int m = p->m, n = p->n, k = p->k;
+    const int nvec = (m + W - 1) / W, nti = (nvec + V - 1) / V, ntj = (n + NR - 1) / NR;
+    const int vec_each = nvec / nti, vec_more = nvec % nti, col_each = n / ntj, col_more = n % ntj;
+    for (int ti = 0, v0 = 0, nv; ti < nti; ti++, v0 += nv) {
+        nv = vec_each + (ti < vec_more);
+        const int i0 = v0 * W, rows = m - i0 < nv * W ? m - i0 : nv * W;
+        const mask last = mask_of(rows - (nv - 1) * W);
+        const int depth = panel ? KC : k;
+        for (int p0 = 0; p0 < k; p0 += depth) {
+            const int kp = k - p0 < depth ? k - p0 : depth;
+            const double *ap = p->a + i0;
+            ptrdiff_t ld = p->lda;
+            if (panel) {
+                pack(rows, kp, p->a + p0 + (ptrdiff_t)i0 * p->lda, p->lda, panel);
+                ap = panel;
+                ld = MR;
+            }
+            for (int tj = 0, j0 = 0, nr; tj < ntj; tj++, j0 += nr) {
+                nr = col_each + (tj < col_more);
+                tile_of[nv - 1][nr - 1](kp, p->alpha, ap, ld, p->b + p0 * p->sp + j0 * p->sj, p->sp, p->sj,
+                                        p->read_first || p0 > 0, p->c + i0 + (ptrdiff_t)j0 * p->ldc, p->ldc,
+                                        last);
+            }
+        }
+    }
+}
+
+/* Apart, so that other products have no panel on their stack: sanitizers watch it anew in every call, for
+   longer than a small product takes. */
+static __attribute__((noinline)) void packed(const product *p)
+{
+    double panel[MR * KC] __attribute__((aligned(64)));
+    panels(p, panel);
+}
+
 void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
                              const double *b, int ldb, double beta, double *c, int ldc)
 {
@@ -223,29 +273,7 @@ void PASTE(kl_gemm_, KL_ISA)(int ta, int tb, int m, int n, int k, double alpha, 
                                     read_first, c + (ptrdiff_t)j * ldc, ldc);
         return;
     }
-    /* Tiles of even size: 4 vectors go as 2 + 2, 9 columns as 5 + 4. */
-    const int nvec = (m + W - 1) / W, nti = (nvec + V - 1) / V, ntj = (n + NR - 1) / NR;
-    const int vec_each = nvec / nti, vec_more = nvec % nti, col_each = n / ntj, col_more = n % ntj;
-    double panel[MR * KC] __attribute__((aligned(64)));
-    for (int ti = 0, v0 = 0, nv; ti < nti; ti++, v0 += nv) {
-        nv = vec_each + (ti < vec_more);
-        const int i0 = v0 * W, rows = m - i0 < nv * W ? m - i0 : nv * W;
-        const mask last = mask_of(rows - (nv - 1) * W);
-        const int depth = ta ? KC : k;
-        for (int p0 = 0; p0 < k; p0 += depth) {
-            const int kp = k - p0 < depth ? k - p0 : depth;
-            const double *ap = a + i0;
-            ptrdiff_t ld = lda;
-            if (ta) {
-                pack(rows, kp, a + p0 + (ptrdiff_t)i0 * lda, lda, panel);
-                ap = panel;
-                ld = MR;
-            }
-            for (int tj = 0, j0 = 0, nr; tj < ntj; tj++, j0 += nr) {
-                nr = col_each + (tj < col_more);
-                tile_of[nv - 1][nr - 1](kp, alpha, ap, ld, b + p0 * sp + j0 * sj, sp, sj,
-                                        read_first || p0 > 0, c + i0 + (ptrdiff_t)j0 * ldc, ldc, last);
-            }
-        }
-    }
+    const product p = {ta, m, n, k, alpha, a, b, lda, sp, sj, read_first, c, ldc};
+    if (ta) packed(&p);
+    else panels(&p, NULL);
 }
