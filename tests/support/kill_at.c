@@ -1,7 +1,8 @@
 /* Sends a program a signal once it has used some processor time, so that the moment is the same however busy
    the machine is. Measures nothing else.
-   Use: kill_at SECONDS[@FILE] SIGNAL PROGRAM [ARGUMENT ...]; SIGNAL: INT or KILL. With a file the time counts
-   from when that is there. Ends as the program ends, with 128 + N after signal N.
+   Use: kill_at SECONDS[@FILE] SIGNAL PROGRAM [ARGUMENT ...]; SIGNAL: INT, KILL, or INT,INT for a second one
+   20 ms later. With a file the time counts from when that is there. Ends as the program ends, with 128 + N
+   after signal N.
    SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -24,9 +25,9 @@ static double seconds_of(clockid_t clock, double before)
 }
 
 /* file: NULL, or what has to be there before time counts. */
-static int wait_and_kill(pid_t child, double limit, const char *file, int signal)
+static int wait_and_kill(pid_t child, double limit, const char *file, int signal, int twice)
 {
-    const struct timespec pause = {.tv_nsec = 1000000};
+    const struct timespec pause = {.tv_nsec = 1000000}, between = {.tv_nsec = 20000000};
     clockid_t clock;
     double used = 0;
     int status = 0, sent = clock_getcpuclockid(child, &clock) != 0;
@@ -42,6 +43,10 @@ static int wait_and_kill(pid_t child, double limit, const char *file, int signal
         }
         if (!file && used >= limit) {
             kill(child, signal);
+            if (twice) {
+                nanosleep(&between, NULL);
+                kill(child, signal); /* one that has ended is there until it is waited for */
+            }
             sent = 1;
         } else {
             nanosleep(&pause, NULL);
@@ -64,5 +69,5 @@ int main(int argc, char **argv)
     char *end;
     const double limit = strtod(argv[1], &end);
     return wait_and_kill(child, limit, *end == '@' ? end + 1 : NULL,
-                         strcmp(argv[2], "INT") == 0 ? SIGINT : SIGKILL);
+                         strncmp(argv[2], "INT", 3) == 0 ? SIGINT : SIGKILL, strchr(argv[2], ',') != NULL);
 }
