@@ -32,13 +32,15 @@ static kl_status read_spin(const kl_options *o, int *spin, kl_err *err)
     return KL_OK;
 }
 
-/* Each electron without a partner adds 1/2 to S or takes it away. */
+/* Each electron without a partner adds 1/2 to S or takes it away; where orbitals are few, each hole does. */
 static kl_status check_spin(const kl_options *o, const kl_fcidump *f, int spin, kl_err *err)
 {
     const int n = o->electrons > 0 ? (int)o->electrons : f->nelec;
-    if (spin < 0 || ((n - spin) % 2 == 0 && spin <= n)) return KL_OK;
-    return kl_fail(err, KL_EINPUT, "--charge %.60s: %d electrons have S from %s to %d%s in steps of 1",
-                   o->charge.text[0], n, n % 2 != 0 ? "1/2" : "0", n % 2 != 0 ? n : n / 2,
+    const int most = n < 2 * f->norb - n ? n : 2 * f->norb - n; /* without partners; below 0: told later */
+    if (spin < 0 || most < 0 || ((n - spin) % 2 == 0 && spin <= most)) return KL_OK;
+    return kl_fail(err, KL_EINPUT,
+                   "--charge %.60s: %d electrons in %d orbitals have S from %s to %d%s in steps of 1",
+                   o->charge.text[0], n, f->norb, n % 2 != 0 ? "1/2" : "0", n % 2 != 0 ? most : most / 2,
                    n % 2 != 0 ? "/2" : "");
 }
 
