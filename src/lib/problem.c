@@ -222,8 +222,8 @@ int kronlat_option_is_of(const char *option, const char *method)
 /* What only a command line has. */
 static int is_of_commands(const char *name)
 {
-    static const char *const word[] = {"command", "model",    "fcidump", "json",           "verbose",
-                                       "plan",    "infinite", "method",  "sweep-parameter"};
+    static const char *const word[] = {"command",  "model",  "fcidump",         "json", "verbose", "plan",
+                                       "infinite", "method", "sweep-parameter", "csv",  "gap"};
     for (size_t i = 0; i < sizeof word / sizeof *word; i++)
         if (!strcmp(name, word[i])) return 1;
     return 0;

@@ -64,6 +64,7 @@ static void test_settings(void **state)
     assert_int_equal(kronlat_option_is_of(NULL, "ed"), 0);
     assert_int_equal(kronlat_option_is_of("m", NULL), 0);
     bad(kronlat_problem_set(p, "json", "true", error), "command line");
+    bad(kronlat_problem_set(p, "csv", "table.csv", error), "command line");
     bad(kronlat_problem_set(p, "double_bonds", "yes", error), "true or false");
     bad(kronlat_problem_set_charge(p, "Sz", 1, 0, error), "denominator");
     good(kronlat_problem_set_charge(p, "Sz", 3, 1, error));
