@@ -70,7 +70,8 @@ typedef struct kl_cuda_crew kl_cuda_crew; /* crew.c */
 
 typedef struct kl_cuda {
     const kl_cuda_host *host;
-    kl_cuda_link *link; /* NULL, or there are other ranks: of the thread that works with the executor */
+    int ranked; /* 1: there are other ranks */
+    kl_cuda_link *link; /* NULL, or to their devices; of the thread that opens it until that has ended */
     struct kl_cuda_peers *peers; /* peers.c; NULL until one is wanted */
     int device, sm, nsm; /* sm: 90 for 9.0 */
     int64_t l2_bytes;
@@ -122,6 +123,7 @@ kl_status kl_cuda_tridiagonal(kl_exec *ex, int nmat, const int *n, const int64_t
                               double *e, kl_err *err);
 
 /* mem.c */
+void kl_cuda_ranked(kl_exec *ex);
 void *kl_cuda_get_block(void *self, int64_t bytes);
 void kl_cuda_give_block(void *self, void *block);
 int kl_cuda_put(void *self, void *to, const void *from, int64_t bytes);
@@ -262,7 +264,6 @@ kl_status kl_cuda_rows_take(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr bu
 kl_status kl_cuda_rows_add(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
 
 /* link.c */
-kl_status kl_cuda_link_begin(kl_exec *ex, kl_err *err);
 kl_status kl_cuda_link_name(kl_exec *ex, char name[KL_LINK_NAME], kl_err *err);
 kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_LINK_NAME], kl_err *err);
 kl_status kl_cuda_link_start(kl_exec *ex, int npart, const kl_ranks_part *part, int *ticket, kl_err *err);

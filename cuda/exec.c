@@ -199,8 +199,8 @@ static kl_status cuda_open(const kl_cuda_host *host, kl_device_choice which, kl_
         .rows_release = kl_cuda_rows_release,
         .rows_take = kl_cuda_rows_take,
         .rows_add = kl_cuda_rows_add,
+        .ranked = kl_cuda_ranked,
 #ifdef KL_CUDA_NCCL
-        .link_begin = kl_cuda_link_begin,
         .link_name = kl_cuda_link_name,
         .link_open = kl_cuda_link_open,
         .link_start = kl_cuda_link_start,

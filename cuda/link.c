@@ -24,8 +24,6 @@ typedef struct nccl {
     __typeof__(&ncclGetErrorString) text;
 } nccl;
 
-/* That there is one is decided before any thread opens it, and until the executor is closed: the pool of
-   device memory asks (mem.c). What it holds is the opening thread's until that has been waited for. */
 struct kl_cuda_link {
     nccl of;
     ncclComm_t comm;
@@ -58,12 +56,6 @@ static kl_status check(kl_cuda *self, const nccl *n, ncclResult_t code, kl_err *
     return self->host->fail(err, KL_EBROKEN, "NCCL: %s", n->text(code));
 }
 
-kl_status kl_cuda_link_begin(kl_exec *ex, kl_err *err)
-{
-    kl_cuda *const self = ex->self;
-    return self->host->alloc_bytes((void **)&self->link, 1, sizeof *self->link, KL_MEM_MISC, err);
-}
-
 kl_status kl_cuda_link_name(kl_exec *ex, char name[KL_LINK_NAME], kl_err *err)
 {
     kl_status st = KL_OK;
@@ -80,10 +72,11 @@ kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_
 {
     kl_status st = KL_OK;
     kl_cuda *const self = ex->self;
-    kl_cuda_link *const l = self->link;
     ncclUniqueId id;
     memcpy(&id, name, sizeof id);
     cudaSetDevice(self->device); /* whatever thread this is */
+    KL_TRY(self->host->alloc_bytes((void **)&self->link, 1, sizeof *self->link, KL_MEM_MISC, err));
+    kl_cuda_link *const l = self->link;
     KL_TRY(find_library(self, &l->of, err));
     KL_TRY(check(self, &l->of, l->of.open(&l->comm, size, id, rank), err));
     int good = cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking) == cudaSuccess &&
@@ -93,6 +86,7 @@ kl_status kl_cuda_link_open(kl_exec *ex, int rank, int size, const char name[KL_
     if (!good)
         KL_TRY(self->host->fail(err, KL_ENOMEM, "--exec cuda: no stream for exchanges with other ranks"));
 out:
+    if (st != KL_OK) kl_cuda_link_close(self);
     return st;
 }
 

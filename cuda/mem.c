@@ -41,7 +41,7 @@ static void *divided(kl_cuda_copies *c, int64_t bytes)
 {
     kl_cuda *const self = c->self;
     void *p = NULL;
-    if (*self->pool.most <= 0 || self->link || self->peers || !can_divide(c)) return NULL;
+    if (*self->pool.most <= 0 || self->ranked || !can_divide(c)) return NULL;
     if (c->ndivided == c->cap_divided) {
         const int64_t cap = 2 * c->cap_divided + 64;
         if (self->host->realloc_bytes((void **)&c->divided, cap, sizeof(void *), KL_MEM_MISC, NULL) != KL_OK)
@@ -59,6 +59,8 @@ static void *divided(kl_cuda_copies *c, int64_t bytes)
     keep_limit(self);
     return c->divided[c->ndivided++] = p;
 }
+
+void kl_cuda_ranked(kl_exec *ex) { ((kl_cuda *)ex->self)->ranked = 1; }
 
 void *kl_cuda_get_block(void *ctx, int64_t bytes)
 {

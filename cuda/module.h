@@ -21,7 +21,7 @@ extern "C" {
 
 /* counts up when anything here or in the tables of exec.h, baselines.h, record.h, tileplan.h, spmv.h, pool.h
    and kron.h changes its meaning */
-enum { KL_CUDA_ABI = 26 };
+enum { KL_CUDA_ABI = 27 };
 
 /* The program's part: functions of base.h, mem.h, par.h, aside.h, pool.h, devbatch.h, devkron.h under their
    names. */

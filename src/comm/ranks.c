@@ -103,7 +103,7 @@ kl_status kl_ranks_link(kl_exec *ex, kl_comm *comm, kl_ranks *to, kl_err *err)
     kl_err why;
     to->linked = 0;
     to->linking = NULL;
-    if (ex->vt.link_begin) KL_TRY(ex->vt.link_begin(ex, err));
+    if (ex->vt.ranked) ex->vt.ranked(ex);
     if (kl_comm_most(comm, ex->vt.link_open == NULL)) return KL_OK;
     const int good = comm->rank > 0 || ex->vt.link_name(ex, name, &why) == KL_OK;
     if (kl_comm_most(comm, !good)) return KL_OK;

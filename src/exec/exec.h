@@ -264,11 +264,12 @@ typedef struct kl_vtable {
     void (*rows_release)(kl_exec *ex, kl_rows *r);
     kl_status (*rows_take)(kl_exec *ex, const kl_rows *r, kl_dptr x, kl_dptr buffer, kl_err *err);
     kl_status (*rows_add)(kl_exec *ex, const kl_rows *r, kl_dptr buffer, kl_dptr y, kl_err *err);
-    /* NULL, or devices of several ranks reach each other: from begin on, by the thread that works with this
-       executor, it is one of several ranks', linked or not; the name of a link, which one rank makes up and
-       all have to know; and the link, opened by all together, which a thread of its own may do while the
-       executor is worked with. */
-    kl_status (*link_begin)(kl_exec *ex, kl_err *err);
+    /* NULL, or the executor wants to know that it is one of several ranks', linked or not, by the thread that
+       works with it, before what follows. */
+    void (*ranked)(kl_exec *ex);
+    /* NULL, or devices of several ranks reach each other: the name of a link, which one rank makes up and all
+       have to know, and the link, opened by all together, which a thread of its own may do while the executor
+       is worked with: until that has ended the link is its. */
     kl_status (*link_name)(kl_exec *ex, char name[KL_LINK_NAME], kl_err *err);
     kl_status (*link_open)(kl_exec *ex, int rank, int size, const char name[KL_LINK_NAME], kl_err *err);
     /* All parts at once, after what the executor was asked for until now; what it is asked for from join on

@@ -64,7 +64,7 @@ static void test_open(void **state)
         /* lists of rows are read as they are */
         offsetof(kl_vtable, rows_prepare), offsetof(kl_vtable, rows_release),
         /* memory of the host goes to other ranks by MPI */
-        offsetof(kl_vtable, link_begin), offsetof(kl_vtable, link_name), offsetof(kl_vtable, link_open),
+        offsetof(kl_vtable, ranked), offsetof(kl_vtable, link_name), offsetof(kl_vtable, link_open),
         offsetof(kl_vtable, link_start), offsetof(kl_vtable, link_join)};
     for (size_t i = 0; i < sizeof(entries) / sizeof(*entries); i++) {
         int may = 0;
