@@ -596,8 +596,8 @@ static kl_stage automatic(const kl_schedule *s, const kl_dmrg_result *res, const
     if (k > 0 && again(s, res, now)) {
         more *= 2 << (repeats(s, res) < 2 ? repeats(s, res) : 2);
         next.tol_rel = 1e-3;
-        /* what truncation leaves is no measure where the gap is small */
-        if (next.sites == 1) next.tol = 0.1 * sqrt(g * wanted);
+        /* what truncation leaves is no measure where the gap is small, or where residuals are waited for */
+        if (next.sites == 1 || now->wait == KL_WAIT_SOLVER) next.tol = 0.1 * sqrt(g * wanted);
     }
     next.max_apply =
         s->opts->max_apply > 0 ? s->opts->max_apply : (int)(more * products(held, k >= 2 || warm ? 6 : 4));

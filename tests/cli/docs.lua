@@ -158,6 +158,7 @@ local function texts_of(svg, table_drawn)
     local texts = {}
     for text in svg:gmatch "<text[^>]*>(.-)</text>" do
         text = text:gsub("<[^>]*>", ""):gsub("%s+", " "):gsub("E = %S+", "E")
+        text = text:gsub("(lowest is sweep %d+ of %d+): %S+", "%1") -- its last digits are the machine's
         if table_drawn or not tonumber(text) then texts[#texts + 1] = text end
     end
     return table.concat(texts, "\n")
