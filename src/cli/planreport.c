@@ -204,6 +204,8 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
                 "one site at a time, in sweeps without noise: the other one is in a block of %d states, its "
                 "basis expanded\n",
                 last->absorbed);
+    if (last->halves)
+        fprintf(to, "sweeps but the first go over one half of the lattice, the other one being its image\n");
     if (last->seconds_settled > 0)
         fprintf(to, "a sweep that repeats m = %d neither expands nor truncates on its way back: about %s\n",
                 last->m, kl_report_time(last->seconds_settled, a));
@@ -299,6 +301,7 @@ void kl_report_plan_json(FILE *to, const kl_report_head *head, int n, const kl_d
         kl_report_planned_json(&j, &sizes);
         kl_json_int(&j, "sites", p->nsite);
         kl_json_int(&j, "sites_per_step", p->sites);
+        kl_json_bool(&j, "half_of_the_lattice", p->halves);
         kl_json_int(&j, "operators_largest", p->bond_op_max);
         kl_json_int(&j, "operators_middle", p->bond_op_mid);
         if (p->device_bytes > 0) kl_json_int(&j, "device_bytes", p->device_bytes);

@@ -117,7 +117,7 @@ static void print_head(FILE *to, const kl_result *r)
 
 static void print_sweeps(FILE *to, const kl_dmrg_result *d)
 {
-    int multiplets = 0; /* m counts them, and their states are told too */
+    int halves = 0, multiplets = 0; /* m counts them, and their states are told too */
     for (int i = 0; i < d->nrow; i++) multiplets |= d->row[i].states > d->row[i].m_reached;
     fprintf(to, "\nsweep      m%s    noise %23s     change  discarded  products   largest H  seconds\n",
             multiplets ? "  states" : "", "energy");
@@ -130,7 +130,11 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
         fprintf(to, "%5d %6d%s %8s %23s %10s %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, states, noise,
                 kl_report_column(r->energy[0], energy), change, r->discarded, (long long)r->napply,
                 (long long)r->dim_max, r->seconds);
+        halves += r->folded != KL_NOT_FOLDED;
     }
+    if (halves > 0)
+        fprintf(to, "%d of these sweeps went over half of the lattice, of which the other half is the image\n",
+                halves);
 }
 
 /* What is known of the states that were not asked for; begin: of the line. */

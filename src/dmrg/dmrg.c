@@ -98,7 +98,7 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
     if (e->layout.n > row->dim_max) row->dim_max = e->layout.n;
     if (back && (whole || !(r->plan.whole && (double)row->dim_max == r->plan.sector)))
         for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, e->residual[i]);
-    if (back && e->centre == (e->nsite == 2 ? 0 : e->nsite / 2 - 1))
+    if (back && e->centre == kl_dmrg_gap_at(r))
         for (int i = 0; i < KL_NGUARD; i++)
             row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
 }
@@ -169,9 +169,7 @@ static void has_left(run *r, const char *when, const kl_err *err)
     r->left = 1;
 }
 
-/* 1: st says that the device has no memory for the bond at the centre. The host does it again, and what
-   follows. */
-static int leaves_device(run *r, kl_status st, const kl_err *err)
+int kl_dmrg_leaves_device(run *r, kl_status st, const kl_err *err)
 {
     kl_err ignored;
     char when[64];
@@ -219,6 +217,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
         so.tol = whole_tol(r, r->res->nrow);
         so.tol_rel = 0;
     }
+    kl_dmrg_solve_turned(r, &so);
     kl_solve_opts all = so;
     all.worth.share = 0; /* the energy that is told is worth every product */
     /* a bond near an end may have no room for all guards */
@@ -232,13 +231,14 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
         e->centre == r->look)
         KL_TRY(kl_onesite_look(e, &all, r->constant, row->energy, &row->napply, err));
     do st = g->sites == 1 && !whole ? absorb(r, g, direction, row, err) : KL_OK;
-    while (leaves_device(r, st, err));
+    while (kl_dmrg_leaves_device(r, st, err));
     KL_TRY(st);
     do st = kl_engine_solve(r->e, &so, r->energy, &stats, err);
-    while (leaves_device(r, st, err));
+    while (kl_dmrg_leaves_device(r, st, err));
     KL_TRY(st);
     e = r->e;
     for (int i = 0; i < e->nstate; i++) r->energy[i] += r->constant;
+    kl_dmrg_judge_turn(r, row);
     note_bond(r, direction, whole, &stats, row);
     row->held = e->nstate;
     if (r->probing) goto out;
@@ -274,7 +274,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     kl_status st = KL_OK;
     kl_trunc_info info;
     const kl_dmrg_row *const before = r->res->nrow > 0 ? &r->res->row[r->res->nrow - 1] : NULL;
-    const int told = !r->probing && direction < 0 && r->res->nrow + 1 >= r->o->nsweep; /* entropies */
+    const int told = kl_dmrg_told(r, direction);
     kl_unread *const unread = r->probing ? NULL : kl_entropies_open(r->entropies, r->e->centre);
     /* all states of both blocks have to be there where the sector is solved, whatever its start lacks */
     const int fill = r->plan.whole && r->res->nrow == 0 && g->m >= r->plan.block;
@@ -296,7 +296,7 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     const int c = r->e->centre;
     if (!r->probing) kl_engine_weigh(r->e, r->o->nstate);
     do st = kl_engine_move(r->e, direction, &t, &info, err);
-    while (leaves_device(r, st, err));
+    while (kl_dmrg_leaves_device(r, st, err));
     KL_TRY(st);
     if (!r->probing) {
         r->discarded = info.discarded;
@@ -306,7 +306,8 @@ static kl_status step(run *r, const kl_stage *g, int direction, int nstep, kl_dm
     if (info.discarded > row->discarded) row->discarded = info.discarded;
     if (info.m > row->m_reached) row->m_reached = info.m;
     if (info.states > row->states) row->states = info.states;
-    KL_TRY(optimize(r, g, direction, nstep, row, err));
+    if (direction > 0) KL_TRY(kl_dmrg_turn_round(r, g, row, err));
+    KL_TRY(optimize(r, g, r->turned ? -1 : direction, nstep, row, err));
 out:
     return st;
 }
@@ -314,7 +315,8 @@ out:
 kl_status kl_dmrg_go_right(run *r, const kl_stage *g, int nstep, kl_dmrg_row *row, kl_err *err)
 {
     kl_status st = KL_OK;
-    while (r->e->centre < r->e->nsite - 2 && !r->interrupted) KL_TRY(step(r, g, 1, nstep, row, err));
+    while (r->e->centre < r->e->nsite - 2 && !r->interrupted && !r->turned)
+        KL_TRY(step(r, g, 1, nstep, row, err));
 out:
     return st;
 }
@@ -356,11 +358,13 @@ static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
     kl_dmrg_row *const row = &res->row[res->nrow];
     *row = under_way ? r->o->done[res->nrow] : kl_dmrg_new_row(r, g);
     r->sweep_start = kl_prof_seconds();
+    r->turned = row->folded;
     r->seconds_before = row->seconds;
     r->flop_before = row->flop - e->flop;
     r->istep = !under_way ? 0 : r->o->direction > 0 ? e->centre : 2 * (n - 2) - e->centre;
     if (!under_way && (fresh || n == 2)) KL_TRY(optimize(r, g, 1, nstep, row, err));
     KL_TRY(kl_dmrg_go_over(r, g, !(under_way && r->o->direction < 0), nstep, row, err));
+    kl_dmrg_end_turned(r, g, row);
     for (int i = 0; i < r->e->nstate; i++)
         if (!(row->energy[i] < INFINITY)) row->energy[i] = r->energy[i];
     for (int i = 0; i < r->o->nstate; i++) row->kept = fmax(row->kept, r->energy[i] - row->energy[i]);
@@ -668,12 +672,13 @@ kl_status kl_dmrg_run_scaled(const kl_terms *terms, kl_exec *ex, const kl_dmrg_o
                                .host_bytes = o->host_bytes,
                                .lr_bytes = o->lr_bytes,
                                .scratch = o->scratch};
-    KL_TRY(kl_onesite_look_at(terms, &r.look, err));
     KL_TRY(begin(&r, terms, ex, &eo, &g, state, err));
+    KL_TRY(kl_dmrg_find_turn(&r, err));
     KL_TRY(sweeps(&r, g, state, err));
     sum_up(&r);
     KL_TRY(kl_alloc(&res->entropy, terms->nsite, KL_MEM_MISC, err));
     KL_TRY(kl_entropies_read(r.entropies, ex, ex->nthread, res->entropy, err));
+    kl_dmrg_image_entropies(&r, res->entropy);
     const int seen = terms->nsite > 2 && res->row[res->nrow - 1].held <= 1 && (!o->direction || o->entropy);
     if (!seen && res->stop != KL_STOP_INTERRUPTED) {
         /* truncations see the average of the states, two sites see none, half a sweep sees half */

@@ -49,14 +49,14 @@ static inline int kl_dmrg_trial_m(int kept)
 /* What a run that goes on waits for. ORDER kl_dmrg_wait_text */
 typedef enum kl_dmrg_wait {
     KL_WAIT_NOTHING,
-    KL_WAIT_SWEEPS,     /* noise is on, or there are too few sweeps to compare */
+    KL_WAIT_SWEEPS, /* noise is on, or there are too few sweeps to compare */
     KL_WAIT_TRUNCATION, /* m is too small */
-    KL_WAIT_CHANGE,     /* sweeps change the energy by more than truncation explains */
-    KL_WAIT_SOLVER,     /* residuals are too large for the gap to the next state */
-    KL_WAIT_KEPT,       /* the state kept lies above the energy told */
-    KL_WAIT_GUARD,      /* states that lie close are not told apart yet */
-    KL_WAIT_TRIAL,      /* the trial that tells the error bar (run/bartrial.h), which was interrupted */
-    KL_WAIT_SPIN,       /* the energy is good enough but for states of several spins that are mixed in */
+    KL_WAIT_CHANGE, /* sweeps change the energy by more than truncation explains */
+    KL_WAIT_SOLVER, /* residuals are too large for the gap to the next state */
+    KL_WAIT_KEPT, /* the state kept lies above the energy told */
+    KL_WAIT_GUARD, /* states that lie close are not told apart yet */
+    KL_WAIT_TRIAL, /* the trial that tells the error bar (run/bartrial.h), which was interrupted */
+    KL_WAIT_SPIN, /* the energy is good enough but for states of several spins that are mixed in */
     KL_WAIT_SECTORS /* a search through the sectors of strings that H keeps, which was cut or not made */
 } kl_dmrg_wait;
 extern const char *const kl_dmrg_wait_text[];
@@ -64,7 +64,7 @@ extern const char *const kl_dmrg_wait_text[];
 /* Sites that are optimized together. ORDER KL_SITES: names in dmrg.c */
 typedef enum kl_sites {
     KL_SITES_TWO,
-    KL_SITES_ONE,  /* after the bond ahead was expanded by states that H leads to: onesite.h */
+    KL_SITES_ONE, /* after the bond ahead was expanded by states that H leads to: onesite.h */
     KL_SITES_AUTO, /* whichever takes less time; one, as far as is known */
     KL_NSITES
 } kl_sites;
@@ -73,11 +73,11 @@ extern const char *const kl_sites_name[KL_NSITES];
 typedef struct kl_dmrg_opts {
     kl_strategy strategy;
     kl_solver solver;
-    int nstate;              /* 1..KL_MAX_STATE, state-averaged */
+    int nstate; /* 1..KL_MAX_STATE, state-averaged */
     kl_qn target;
     /* wanted relative error of the energy; schedule follows from it when nsweep is 0. 0: 1e-9 */
     double accuracy;
-    double error;            /* wanted absolute error of the energy, instead of it; 0: accuracy says it */
+    double error; /* wanted absolute error of the energy, instead of it; 0: accuracy says it */
     /* 1: sectors are many and small, as those of molecules are: the automatic schedule keeps more states and
        noise for longer at first, or sectors that the ground state needs are lost */
     int many_sectors;
@@ -114,6 +114,7 @@ typedef struct kl_dmrg_opts {
     int full;
     kl_truncation truncation;
     kl_sites sites;
+    int whole_sweeps; /* 1: over all bonds, also where one half is the image of the other */
     int64_t host_bytes; /* 0, or what to keep to of the host's memory: operators of far cuts wait in files */
     int64_t
         lr_bytes; /* of it what operators multiplied out (LR) may take, the same for runs that are resumed */
@@ -143,6 +144,15 @@ typedef struct kl_dmrg_step { /* one optimized bond */
     double discarded, entropy;
     double residual;
 } kl_dmrg_step;
+
+/* Whether a sweep went over one half of the lattice, the other one being its image (halves.h). */
+typedef enum kl_folded {
+    KL_NOT_FOLDED,
+    KL_FOLDED,
+    /* so it did, but the energy of images was higher: the best state of so few states is no image of itself,
+       and later sweeps go over all of it */
+    KL_FOLDED_HIGHER
+} kl_folded;
 
 struct kl_dmrg_row { /* one sweep, as reported */
     int m, m_reached;
@@ -177,6 +187,7 @@ struct kl_dmrg_row { /* one sweep, as reported */
     /* from the highest wanted state to each guard, at the middle bond in the backward half-sweep; NAN: not
        looked at */
     double gap[KL_NGUARD];
+    int folded; /* kl_folded */
     int probed; /* 1: the gaps come from a probe after the sweep */
     int wait; /* kl_dmrg_wait after this sweep */
 };
@@ -303,6 +314,7 @@ typedef struct kl_dmrg_plan {
     int64_t states; /* at the middle cut: m, or with the total spin the states of m multiplets */
     int nsite;
     int sites; /* optimized together: 2, or 1, as in sweeps without noise */
+    int halves; /* 1: sweeps go over one half of the lattice, the other one being its image */
     int absorbed; /* states of the block that has the other site then */
     int64_t dim; /* of H_SB at the middle bond */
     int nsector; /* sector pairs of the wavefunction there */

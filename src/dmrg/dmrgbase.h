@@ -22,6 +22,9 @@ typedef struct kl_dmrg_course {
     int probing; /* 1: these sweeps look for states that the run missed, and are not its own */
     /* of the current sweep: its clock, and what stood in its row before this process */
     double sweep_start, seconds_before, flop_before;
+    int turn; /* centre where sweeps may turn round for the other half is an image; -1: none does */
+    int turned; /* 1: this one has, */
+    double unfolded; /* with that energy before */
     int look; /* centre: kl_onesite_look_at */
     int sweep, istep, interrupted; /* interrupted: the direction it was in */
     double discarded, entropy; /* of the last truncation */
@@ -33,6 +36,10 @@ typedef struct kl_dmrg_course {
     kl_prof_times before; /* the run, and what was measured apart */
 } kl_dmrg_course;
 
+/* 1: st says that the device has no memory for the bond at the centre. The host does it again, and what
+   follows. */
+int kl_dmrg_leaves_device(kl_dmrg_course *r, kl_status st, const kl_err *err);
+
 kl_dmrg_row kl_dmrg_new_row(const kl_dmrg_course *r, const kl_stage *g);
 /* Optimizes the bonds to the right of the centre; nstep: of all the sweep, as is told. */
 kl_status kl_dmrg_go_right(kl_dmrg_course *r, const kl_stage *g, int nstep, kl_dmrg_row *row,
@@ -43,6 +50,24 @@ kl_status kl_dmrg_go_over(kl_dmrg_course *r, const kl_stage *g, int to_right, in
 
 /* Where a sweep of few states is fast: launches take a device longer. Without memory the old executor. */
 kl_exec *kl_dmrg_fast_for_few(kl_dmrg_course *r, int m);
+/* Where sweeps may turn round in the middle (halves.h): r->turn; and r->look, on this side of it. */
+kl_status kl_dmrg_find_turn(kl_dmrg_course *r, kl_err *err) KL_MUST_CHECK;
+/* At that centre: r->turned says whether it has; the engine is then at the first centre of the way back. */
+kl_status kl_dmrg_turn_round(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row,
+                             kl_err *err) KL_MUST_CHECK;
+/* A projection leaves more to solve than the bonds behind it have. */
+void kl_dmrg_solve_turned(const kl_dmrg_course *r, kl_solve_opts *so);
+/* Behind the solve of the first centre of the way back: whether images were worth what they replaced. */
+void kl_dmrg_judge_turn(kl_dmrg_course *r, kl_dmrg_row *row);
+/* 1: the entropy of the bond that is left in this direction is told. */
+int kl_dmrg_told(const kl_dmrg_course *r, int direction);
+/* At the end of a sweep, which may be interrupted: what was summed over all bonds also counts images. */
+void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row);
+/* The centre of the way back, near the middle, whose guards tell the gap. */
+int kl_dmrg_gap_at(const kl_dmrg_course *r);
+/* entropy[nsite - 1]: of the other half's cuts those of their images. */
+void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy);
+
 /* A few cheap sweeps with guards, from the state at the end of a run, which the engine holds: the gaps go
    into the last row. A state that lies close to the wanted ones has then support in the basis, which it may
    have lost before; sweeps of one state alone cannot tell. The engine's state is spoilt. */

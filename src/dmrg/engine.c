@@ -304,36 +304,6 @@ out:
     return st;
 }
 
-kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_dptr psi = {0};
-    const int64_t n = e->layout.n;
-    if (nstate > e->nstate) {
-        KL_TRY(e->ex->vt.alloc(e->ex, n * nstate, &psi, err));
-        e->ex->vt.copy(e->ex, n * e->nstate, e->psi, psi);
-        e->ex->vt.fill(e->ex, n * (nstate - e->nstate), 0.0, kl_dptr_at(psi, n * e->nstate));
-        e->ex->vt.release(e->ex, &e->psi);
-        e->psi = psi;
-    }
-    if (nstate != e->nstate) kl_onesite_forget(e);
-    e->nstate = nstate;
-out:
-    return st;
-}
-
-void kl_engine_count_on(kl_engine *e, const kl_engine *from)
-{
-    for (int i = 0; i < KL_NPART; i++) e->seconds[i] += from->seconds[i];
-    e->flop += from->flop;
-    e->napply += from->napply;
-    e->nsector_sum += from->nsector_sum;
-    e->nsector_count += from->nsector_count;
-    if (from->dim_max > e->dim_max) e->dim_max = from->dim_max;
-    if (from->sector_max > e->sector_max) e->sector_max = from->sector_max;
-    if (from->matrix_max > e->matrix_max) e->matrix_max = from->matrix_max;
-}
-
 static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr data, kl_isometry **to,
                                kl_err *err)
 {
@@ -630,6 +600,15 @@ out:
     return st;
 }
 
+void kl_engine_put_centre_take(kl_engine *e, int c, int direction, kl_enlarged **row, kl_enlarged **col,
+                               kl_layout *layout, kl_dptr *psi)
+{
+    drop_centre(e);
+    e->row = *row, e->col = *col, e->layout = *layout, e->psi = *psi, e->centre = c;
+    *row = *col = NULL, *layout = (kl_layout){0}, psi->addr = 0;
+    keep_warm(e, direction > 0 ? KL_RIGHT : KL_LEFT, direction > 0 ? c + 1 : c);
+}
+
 static kl_isometry_on isometry_at(const kl_engine *e, kl_side side, int pos)
 {
     return side == KL_LEFT ? (kl_isometry_on){e->left[pos], e->left_data[pos]}
@@ -681,10 +660,7 @@ kl_status kl_engine_move(kl_engine *e, int direction, const kl_trunc_opts *o, kl
     const kl_isometry_on made = isometry_at(e, side, pos), known = isometry_at(e, other, open);
     if (e->one) KL_TRY(kl_onesite_carry(e, direction, made, known, &next, &ahead, err));
     else KL_TRY(kl_wave_transform(e->ex, direction, e->nstate, &wave, made, known, &next, err));
-    drop_centre(e);
-    e->row = row, e->col = col, e->layout = lay, e->psi = psi, e->centre = to;
-    row = col = NULL, lay = (kl_layout){0}, psi.addr = 0;
-    keep_warm(e, other, open);
+    kl_engine_put_centre_take(e, to, direction, &row, &col, &lay, &psi);
     kl_onesite_keep(e, &ahead, right ? &e->right_block[open] : &e->left_block[open + 1]);
     KL_TRY(kl_engine_put_away(e, side, pos, err));
     e->seconds[KL_PART_TRANSFORM] += kl_prof_seconds() - t;

@@ -131,6 +131,10 @@ kl_status kl_engine_set_isometry_take(kl_engine *e, kl_side side, int pos, kl_is
                                       kl_err *err) KL_MUST_CHECK;
 /* The block beyond position pos from the block before it and the isometry there. */
 kl_status kl_engine_rebuild(kl_engine *e, kl_side side, int pos, kl_err *err) KL_MUST_CHECK;
+/* Centre c with these bases and wavefunctions, which are taken; the isometry of its site ahead in this
+   direction, which is there, was opened for it. */
+void kl_engine_put_centre_take(kl_engine *e, int c, int direction, kl_enlarged **row, kl_enlarged **col,
+                               kl_layout *layout, kl_dptr *psi);
 /* Centre c over the blocks that are there, with a random wavefunction. */
 kl_status kl_engine_open(kl_engine *e, int c, kl_err *err) KL_MUST_CHECK;
 

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "dmrg/engine.h"
 #include "dmrg/engineroom.h"
+#include "dmrg/onesite.h"
 #include "dmrg/sectorfill.h"
 #include <math.h>
 #include <stdio.h>
@@ -271,6 +272,36 @@ out:
     kl_free(&x.column);
     kl_free(&x.room);
     return st;
+}
+
+kl_status kl_engine_hold(kl_engine *e, int nstate, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_dptr psi = {0};
+    const int64_t n = e->layout.n;
+    if (nstate > e->nstate) {
+        KL_TRY(e->ex->vt.alloc(e->ex, n * nstate, &psi, err));
+        e->ex->vt.copy(e->ex, n * e->nstate, e->psi, psi);
+        e->ex->vt.fill(e->ex, n * (nstate - e->nstate), 0.0, kl_dptr_at(psi, n * e->nstate));
+        e->ex->vt.release(e->ex, &e->psi);
+        e->psi = psi;
+    }
+    if (nstate != e->nstate) kl_onesite_forget(e);
+    e->nstate = nstate;
+out:
+    return st;
+}
+
+void kl_engine_count_on(kl_engine *e, const kl_engine *from)
+{
+    for (int i = 0; i < KL_NPART; i++) e->seconds[i] += from->seconds[i];
+    e->flop += from->flop;
+    e->napply += from->napply;
+    e->nsector_sum += from->nsector_sum;
+    e->nsector_count += from->nsector_count;
+    if (from->dim_max > e->dim_max) e->dim_max = from->dim_max;
+    if (from->sector_max > e->sector_max) e->sector_max = from->sector_max;
+    if (from->matrix_max > e->matrix_max) e->matrix_max = from->matrix_max;
 }
 
 void kl_engine_weigh(kl_engine *e, int nwanted)

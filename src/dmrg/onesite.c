@@ -318,12 +318,12 @@ out:
     return st;
 }
 
-kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err)
+kl_status kl_onesite_look_at(const kl_terms *t, int last, int *centre, kl_err *err)
 {
     kl_status st = KL_OK;
     const int middle = t->nsite / 2 - 1;
     int64_t *over = NULL; /* terms between sites c and c + 1, at first how many more than before c */
-    *centre = middle;
+    *centre = middle < last ? middle : last;
     KL_TRY(kl_alloc(&over, t->nsite, KL_MEM_WORK, err));
     for (int64_t i = 0; i < t->nterm; i++) {
         const kl_op_at *const op = t->op + t->term[i].first;
@@ -331,7 +331,7 @@ kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err)
         over[op[t->term[i].nop - 1].pos]--;
     }
     for (int c = 1; c < t->nsite; c++) over[c] += over[c - 1];
-    for (int c = 0; c + 2 <= t->nsite; c++) {
+    for (int c = 0; c <= last; c++) {
         const int64_t more = over[c] - over[*centre];
         if (more > 0 || (more == 0 && abs(c - middle) < abs(*centre - middle))) *centre = c;
     }

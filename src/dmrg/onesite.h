@@ -33,9 +33,9 @@ kl_status kl_onesite_absorb_known(kl_engine *e, int direction, kl_err *err) KL_M
 /* 1: the basis ahead has every state that its block has, and these are about as many as are kept, with what
    may come on top: nothing has to go. */
 int kl_onesite_keeps_all(const kl_engine *e, const kl_trunc_opts *o);
-/* *centre: where two sites at a time are most below one: of those whose two sites most terms lead over, the
-   one nearest to the middle. */
-kl_status kl_onesite_look_at(const kl_terms *t, int *centre, kl_err *err) KL_MUST_CHECK;
+/* *centre, up to `last`: where two sites at a time are most below one: of those whose two sites most terms
+   lead over, the one nearest to the middle. */
+kl_status kl_onesite_look_at(const kl_terms *t, int last, int *centre, kl_err *err) KL_MUST_CHECK;
 /* The lowest energies with both sites of a centre that has them, by a basis as short as can be, each with
    constant added, where they are below energy[nstate], in its place; *napply: the products with H are added.
    The wavefunctions stay as they are. Without memory for it nothing happens. */

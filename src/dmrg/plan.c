@@ -3,6 +3,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "dmrg/dmrg.h"
 #include "dmrg/engine.h"
+#include "dmrg/halves.h"
 #include "dmrg/onesite.h"
 #include "dmrg/opdense.h"
 #include "dmrg/planside.h"
@@ -506,13 +507,13 @@ static double bond_work(const middle *mid, int c)
     return left * right * (left + right) * mid->e->mpo->nop[c + 1];
 }
 
-/* Steps of a sweep there and back by their work, in steps at the middle. */
+/* Steps over all bonds by their work, in steps at the middle. */
 static double steps_like_middle(const middle *mid, int n)
 {
     double sum = 0;
     for (int c = 0; c + 2 <= n; c++) sum += bond_work(mid, c);
     const double at_middle = bond_work(mid, n / 2 - 1);
-    return at_middle > 0 ? 2.0 * sum / at_middle : 1;
+    return at_middle > 0 ? sum / at_middle : 1;
 }
 
 static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle *mid, kl_dmrg_plan *plan,
@@ -520,6 +521,7 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
 {
     kl_status st = KL_OK;
     const int n = plan->nsite;
+    const double part = plan->halves ? 1 : 2; /* there and back over half of the lattice, or over all of it */
     const kl_basis *const row = &mid->row->basis, *const kept = &mid->s[0].block[n / 2]->basis;
     kl_plan_sector *sector = NULL;
     kl_plan_middle m = {.nstate = o->nstate,
@@ -530,9 +532,9 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
                         .nrecord = (double)plan->nrecord,
                         .dim = plan->dim,
                         .list_seconds = mid->list_seconds,
-                        .nstep = 2.0 * (n > 2 ? n - 2 : 1),
+                        .nstep = part * (n > 2 ? n - 2 : 1),
                         .growth_flop = growth_flop(mid->l, kept),
-                        .nlike = steps_like_middle(mid, n)};
+                        .nlike = part * steps_like_middle(mid, n)};
     KL_TRY(kl_alloc(&sector, row->nsec, KL_MEM_WORK, err));
     for (int k = 0; k < row->nsec; k++) {
         const int j = mid->lay.pair[k], i = kl_basis_find(kept, row->q[k]);
@@ -666,6 +668,7 @@ kl_status kl_dmrg_make_plan(const kl_terms *terms, kl_exec *ex, const kl_dmrg_op
     dry.vt.batch_release = dry_batch_release;
     *plan = (kl_dmrg_plan){.m = m,
                            .nsite = terms->nsite,
+                           .halves = !o->whole_sweeps && kl_halves_possible(terms, o->target),
                            .sites = o->sites == KL_SITES_TWO || terms->nsite < 4 ? 2 : 1,
                            .products = products_of(o)};
     KL_TRY(make_middle(terms, ex, &dry, o, (kl_plan_keep){.m = m}, plan, &mid, err));

@@ -17,7 +17,7 @@ typedef struct sweep_record { /* as in kl_dmrg_row, of fixed width */
     int64_t sites; /* 0: two, and no variance: files from before one-site sweeps */
     double variance, unit; /* unit: 0, which is 1, in such files */
     int64_t states; /* 0: not known */
-    int64_t again;
+    int64_t again, folded;
     double energy[KL_MAX_STATE];
 } sweep_record;
 
@@ -51,6 +51,7 @@ static hid_t sweep_type(int nstate, int in_memory)
         {"unit", offsetof(sweep_record, unit), 0},
         {"states", offsetof(sweep_record, states), 1},
         {"again", offsetof(sweep_record, again), 1},
+        {"folded", offsetof(sweep_record, folded), 1},
     };
     static_assert(KL_NGUARD == 2, "the gaps' names are written out");
     enum { NFIELD = sizeof(field) / sizeof(field[0]) };
@@ -97,7 +98,8 @@ kl_status kl_sweepfile_put(kl_h5_out *w, const kl_dmrg_result *d, kl_err *err)
                                    .variance = r->variance,
                                    .unit = r->unit,
                                    .states = r->states,
-                                   .again = r->again};
+                                   .again = r->again,
+                                   .folded = r->folded};
         memcpy(record[i].gap, r->gap, sizeof(r->gap));
         memcpy(record[i].energy, r->energy, sizeof(r->energy));
     }
@@ -149,6 +151,7 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->kept = r->held ? r->kept : NAN;
         to->states = r->states > 0 ? r->states : 0;
         to->again = r->again != 0;
+        to->folded = r->folded == KL_FOLDED || r->folded == KL_FOLDED_HIGHER ? (int)r->folded : KL_NOT_FOLDED;
         to->sites = r->sites == 1 ? 1 : 2;
         to->variance = r->sites == 1 ? r->variance : NAN;
         to->unit = r->unit > 0 ? r->unit : 1;

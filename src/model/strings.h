@@ -15,6 +15,9 @@ typedef struct kl_string {
 /* The adjoint of a string, in place. */
 void kl_string_adjoint(const kl_terms *t, kl_string *s);
 
+/* The order of the strings of a merged list: less than, equal to or greater than 0. */
+int kl_ops_compare(const kl_op_at *a, int na, const kl_op_at *b, int nb);
+
 /* Puts a string behind the others, or into the constant where it has no operators; def as in kl_terms. */
 kl_status kl_string_push(kl_terms *t, const kl_string *s, int def, kl_err *err) KL_MUST_CHECK;
 

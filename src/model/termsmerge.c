@@ -20,7 +20,7 @@ void kl_string_adjoint(const kl_terms *t, kl_string *s)
     }
 }
 
-static int compare_ops(const kl_op_at *a, int na, const kl_op_at *b, int nb)
+int kl_ops_compare(const kl_op_at *a, int na, const kl_op_at *b, int nb)
 {
     for (int k = 0; k < na && k < nb; k++) {
         if (a[k].pos != b[k].pos) return a[k].pos < b[k].pos ? -1 : 1;
@@ -48,7 +48,7 @@ static int compare_handles(const kl_terms *t, const handle *a, const handle *b)
 {
     if (a->key != b->key) return a->key < b->key ? -1 : 1;
     const kl_term *x = &t->term[a->term], *y = &t->term[b->term];
-    return compare_ops(t->op + x->first, x->nop, t->op + y->first, y->nop);
+    return kl_ops_compare(t->op + x->first, x->nop, t->op + y->first, y->nop);
 }
 
 /* Stable merge sort: equal strings are summed in the order they were written, so that the same input gives
@@ -148,11 +148,11 @@ static kl_status check_hermitian(const kl_terms *t, kl_err *err)
         while (lo < hi) {
             const int64_t mid = lo + (hi - lo) / 2;
             const kl_term *x = &t->term[mid];
-            if (compare_ops(t->op + x->first, x->nop, s.op, s.n) < 0) lo = mid + 1;
+            if (kl_ops_compare(t->op + x->first, x->nop, s.op, s.n) < 0) lo = mid + 1;
             else hi = mid;
         }
         const int found =
-            lo < t->nterm && compare_ops(t->op + t->term[lo].first, t->term[lo].nop, s.op, s.n) == 0;
+            lo < t->nterm && kl_ops_compare(t->op + t->term[lo].first, t->term[lo].nop, s.op, s.n) == 0;
         const double other = found ? t->term[lo].coef : 0.0;
         if (fabs(other - s.coef) <= HERMITE_TOL * fmax(fabs(other), fabs(s.coef)) + CANCEL_TOL * largest)
             continue;

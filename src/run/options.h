@@ -93,7 +93,7 @@ typedef struct kl_options {
 
     int64_t m, m_min, states, max_sweeps, basis, seed;
     double accuracy, discard;
-    char *schedule, *strategy, *solver, *start, *truncation, *sites_per_step;
+    char *schedule, *strategy, *solver, *start, *truncation, *sites_per_step, *inversion;
     char *form, *method; /* ed: halves; plan: of what */
     int64_t max_products, neumann_order, samples, steps;
     char *precondition, *frequencies, *temperatures;

@@ -218,6 +218,9 @@ const kl_option_row kl_option_table[] = {
     CHOICE("sites-per-step", "N", RUN | RARE, TENSORS, sites_per_step, "1|2|auto",
            "sites optimized together: two; or, in sweeps without noise but the first, and some with it, one, the "
            "bond ahead expanded before by states that H leads to (1, and auto, the default)"),
+    CHOICE("inversion", "NAME", RUN | RARE, TENSORS, inversion, "auto|off",
+           "where H is its own image when positions are counted from the other end: sweep over one half of the "
+           "lattice, of which the other is the image (auto), or over all of it (off)"),
     FLAG("full-sectors", 0, RUN | RARE, TENSORS, full_sectors,
          "keep even sectors, and a sixteenth of m more that fills large ones up to multiples of 8, 16 or 32, "
          "as runs on a device do: what to compare their energies with"),

@@ -586,6 +586,7 @@ static kl_status dmrg_options(kl_task *t, kl_err *err)
                     : strcmp(o->truncation, "exact") == 0                       ? KL_TRUNCATION_EXACT
                                                                                 : KL_TRUNCATION_PRODUCTS;
     const char *const sites = o->sites_per_step;
+    d->whole_sweeps = o->inversion != NULL && strcmp(o->inversion, "off") == 0;
     d->sites = sites == NULL || strcmp(sites, "auto") == 0 ? KL_SITES_AUTO
                : strcmp(sites, "1") == 0                   ? KL_SITES_ONE
                                                            : KL_SITES_TWO;

@@ -1,0 +1,88 @@
+/* Sweeps that turn round in the middle: when they do, and what is told of bonds that they leave out.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "dmrg/dmrgbase.h"
+#include "comm/ranks.h"
+#include "dmrg/halves.h"
+#include "dmrg/onesite.h"
+#include <float.h>
+
+/* Of the square of a wavefunction, what it may lose for half a sweep less. Sweeps win it back: sites that
+   become images are as good as those that were just optimized. A state that is not its own image, such as one
+   of two domains, has next to nothing in common with it. */
+#define MOST_LOST 0.01
+
+kl_status kl_dmrg_find_turn(kl_dmrg_course *r, kl_err *err)
+{
+    const kl_terms *const t = r->e->terms;
+    const int n = t->nsite,
+              may = !r->o->whole_sweeps && !r->plan.whole && kl_halves_possible(t, r->o->target);
+    r->turn = may ? kl_halves_turn(n) : -1;
+    return kl_onesite_look_at(t, may ? kl_halves_back(n) : n - 2, &r->look, err);
+}
+
+kl_status kl_dmrg_turn_round(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_status failed;
+    double lost;
+    /* the first sweep's state is no image of itself yet */
+    if (r->e->centre != r->turn || r->probing || r->res->nrow == 0) return KL_OK;
+    /* Guards are there where states lie close, or where that is not known: mixtures are no images of
+       themselves. Two sites make no more states of a block than its neighbour has times those of a site. */
+    if (r->e->nstate > r->o->nstate) return KL_OK;
+    if (g->sites == 2 && g->m > r->plan.site_most * r->res->row[r->res->nrow - 1].m) return KL_OK;
+    for (int k = 0; k < r->res->nrow; k++)
+        if (r->res->row[k].folded == KL_FOLDED_HIGHER) return KL_OK;
+    r->unfolded = r->energy[0];
+    failed = kl_halves_fold(r->e, MOST_LOST, &r->turned, &lost, err);
+    /* without memory for it the sweep goes on as it was, or, where it has turned round, on the host */
+    const int alone = kl_ranks_size(r->e->ex) == 1;
+    if (failed == KL_ENOMEM && alone && (!r->turned || kl_dmrg_leaves_device(r, failed, err))) failed = KL_OK;
+    KL_TRY(failed);
+    row->folded = r->turned ? KL_FOLDED : KL_NOT_FOLDED;
+    if (r->turned) r->istep = 2 * (r->e->nsite - 2) - r->e->centre - 1;
+out:
+    return st;
+}
+
+void kl_dmrg_solve_turned(const kl_dmrg_course *r, kl_solve_opts *so)
+{
+    enum { MORE = 3 }; /* products */
+    if (!r->turned || r->e->centre != kl_halves_back(r->e->nsite) || r->o->max_apply > 0) return;
+    so->tol_rel = 0;
+    so->max_apply *= MORE;
+}
+
+void kl_dmrg_judge_turn(kl_dmrg_course *r, kl_dmrg_row *row)
+{
+    const double rounding = 64 * DBL_EPSILON * r->plan.unit.all * r->e->nsite;
+    if (!r->turned || r->e->centre != kl_halves_back(r->e->nsite)) return;
+    if (r->energy[0] > r->unfolded + rounding) row->folded = KL_FOLDED_HIGHER;
+}
+
+int kl_dmrg_gap_at(const kl_dmrg_course *r)
+{
+    const int n = r->e->nsite;
+    return r->turned ? kl_halves_back(n) : n == 2 ? 0 : n / 2 - 1;
+}
+
+int kl_dmrg_told(const kl_dmrg_course *r, int direction)
+{
+    if (r->probing || r->res->nrow + 1 < r->o->nsweep) return 0;
+    /* the bond in the middle is left once, to the right */
+    return direction < 0 || (r->e->centre + 1 == r->turn && r->turn * 2 == r->e->nsite);
+}
+
+void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row)
+{
+    const int n = r->e->nsite, looked = g->settling ? r->turn - 1 : kl_halves_back(n);
+    r->turned = 0;
+    if (row->folded && r->e->centre == 0 && looked > 0) row->variance *= (double)(n - 3) / looked;
+}
+
+void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy)
+{
+    const int n = r->e->nsite;
+    if (!r->res->row[r->res->nrow - 1].folded) return;
+    for (int c = 0; c < (n - 1) / 2; c++) entropy[n - 2 - c] = entropy[c];
+}

@@ -1,0 +1,267 @@
+/* Sweeps over one half of a lattice: which H are their own image; that a fold leaves a wavefunction that is
+   its own image as it was, in the full space, and one that is not alone; whole runs against sweeps over all
+   of the lattice.
+   SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+#include "dmrg/halves.h"
+#include "dmrg/onesite.h"
+#include "kl_test.h"
+#include "model/inversion.h"
+#include "spin_kit.h"
+
+static kl_err err;
+
+/* ---- which H ---- */
+
+static void test_keeps(void **state)
+{
+    static const struct {
+        const char *model, *variant, *lattice, *sets;
+        int keeps;
+    } list[] = {
+        {"heisenberg", "S=1/2", "chain:9", "h=0.3", 1},
+        {"heisenberg", "S=1/2", "chain:8", "h=uniform(-1,1)", 0},
+        {"heisenberg", "S=1/2", "cylinder:4x3", NULL, 1},
+        {"heisenberg", "S=1/2", "ring:8", NULL, 1},
+        {"j1j2", "S=1/2", "cylinder:4x4", "J2=0.5", 1},
+        {"hubbard", "F=1/2", "chain:7", "U=4", 1},
+        {"hubbard", "F=1/2", "ladder:4x2", "U=4", 1},
+        {"hubbard", "F=1/2", "chain:6", "mu=normal(0,1)", 0},
+        {"tj", NULL, "ladder:4x2", NULL, 1},
+        {"kondo", NULL, "chain:4", NULL, 1},
+        {"longrange", "S=1/2", "chain:8", NULL, 1},
+        /* c_i c_j changes its sign */
+        {"pairing", NULL, "chain:6", "Delta=0.5", 0},
+        {"pairing", NULL, "chain:6", "Delta=0", 1},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        core_job j;
+        core_open(&j, core_model(list[k].model, list[k].variant), list[k].lattice, NULL, list[k].sets);
+        kl_test_case("%s %s", j.name, list[k].sets ? list[k].sets : "");
+        if (list[k].keeps >= 0) expect_eq(kl_inversion_keeps(j.terms), list[k].keeps);
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
+/* A string more at one end, and its image at the other. */
+static void test_pinned(void **state)
+{
+    static const char *const models[][2] = {{"heisenberg", "Sz"}, {"hubbard", "n_up"}};
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        core_job j;
+        core_open(&j, core_model(models[k][0], NULL), "chain:8", NULL, NULL);
+        const int op = kl_site_op_find(j.terms->type[0], models[k][1]);
+        kl_test_case("%s", models[k][0]);
+        expect_true(op >= 0 && kl_inversion_keeps(j.terms));
+        for (int end = 0; end < 2; end++) {
+            const kl_op_at at = {.pos = end ? 7 : 0, .op = op};
+            expect_ok(kl_terms_add(j.terms, 0.25, 1, &at, 0, &err), err);
+            expect_ok(kl_terms_merge(j.terms, &err), err);
+            expect_eq(kl_inversion_keeps(j.terms), end);
+        }
+        core_close(&j);
+    }
+    core_no_memory();
+}
+
+/* ---- one fold, in the full space ---- */
+
+typedef struct fold_case {
+    const char *model, *variant, *lattice, *sets, *charge;
+    int nstate;
+} fold_case;
+
+static void step(kl_engine *e, int direction, int one, double *energy)
+{
+    const kl_trunc_opts to = {.m = 1 << 20, .nstate = e->nstate};
+    const kl_solve_opts so = {.tol = 1e-11, .max_apply = 200, .trust_start = 1};
+    kl_eig_stats stats;
+    kl_trunc_info info;
+    kl_expand_info grown;
+    expect_ok(kl_engine_move(e, direction, &to, &info, &err), err);
+    if (!energy) return;
+    if (one) expect_ok(kl_onesite_absorb(e, direction, 1 << 20, 1, 7, &grown, &err), err);
+    expect_ok(kl_engine_solve(e, &so, energy, &stats, &err), err);
+}
+
+/* The right isometries of e, from `begin' on, are the left ones but for signs, and orthonormal like these. */
+static void check_images(const kl_engine *e, int begin)
+{
+    for (int p = begin; p < e->nsite; p++) {
+        const kl_isometry *const r = e->right[p];
+        double *const a = malloc((size_t)r->ndata * sizeof *a);
+        core_download(e->ex, r->ndata, e->right_data[p], a);
+        for (int k = 0; k < r->basis.nsec; k++) {
+            const int rows = r->enlarged->basis.dim[r->sec[k]], cols = r->basis.dim[k];
+            for (int c = 0; c < cols; c++)
+                for (int d = 0; d <= c; d++)
+                    expect_near(
+                        core_dot(rows, a + r->off[k] + (int64_t)c * rows, a + r->off[k] + (int64_t)d * rows),
+                        c == d, 1e-13);
+        }
+        free(a);
+    }
+}
+
+static void check_fold(const fold_case *t, int one)
+{
+    core_job j;
+    kl_engine *e = NULL;
+    core_open(&j, core_model(t->model, t->variant), t->lattice, NULL, t->sets);
+    core_full full = core_full_open(&j);
+    const int64_t dim = full.o->dim;
+    const kl_engine_opts o = {.target = core_charge(j.model, t->charge),
+                              .nstate = t->nstate,
+                              .strategy = KL_STRATEGY_AUTO,
+                              .max_basis = 20,
+                              .seed = 3};
+    double energy[KL_MAX_STATE], again[KL_MAX_STATE], lost = -1;
+    int done = -1;
+    expect_ok(kl_engine_create(j.terms, j.ex, &o, &e, &err), err);
+    expect_ok(kl_engine_start(e, 1 << 20, 0, NULL, &err), err);
+    const int n = e->nsite, turn = kl_halves_turn(n), back = kl_halves_back(n);
+    kl_test_case("%s %s one site %d", j.name, t->charge, one);
+    /* random wavefunctions are no images of themselves, and stay */
+    while (e->centre < turn) step(e, 1, 0, NULL);
+    double *before = core_engine_vectors(e, dim);
+    expect_ok(kl_halves_fold(e, -1, &done, &lost, &err), err);
+    double *after = core_engine_vectors(e, dim);
+    expect_true(done == 0 && e->centre == turn);
+    for (int64_t i = 0; i < dim * t->nstate; i++) expect_near(after[i], before[i], 0);
+    free(before);
+    free(after);
+    for (int sweep = 0; sweep < 3; sweep++) {
+        while (e->centre < n - 2) step(e, 1, one, energy);
+        while (e->centre > 0) step(e, -1, one, energy);
+    }
+    while (e->centre < turn - 1) step(e, 1, one, energy);
+    step(e, 1, 0, NULL);
+    before = core_engine_vectors(e, dim);
+    expect_ok(kl_halves_fold(e, 1e-9, &done, &lost, &err), err);
+    expect_near(lost, 0, 1e-11);
+    expect_true(done == 1 && e->centre == back);
+    after = core_engine_vectors(e, dim);
+    for (int v = 0; v < t->nstate; v++) {
+        const double *const x = before + v * dim, *const y = after + v * dim;
+        expect_near(core_dot(dim, x, y), core_dot(dim, x, x), 1e-10);
+        expect_near(core_dot(dim, y, y), core_dot(dim, x, x), 1e-10);
+    }
+    check_images(e, n - turn);
+    expect_ok(kl_engine_energy(e, again, &err), err);
+    for (int v = 0; v < t->nstate; v++) expect_near(again[v], energy[v], 1e-9 * full.norm);
+    while (e->centre > 0) step(e, -1, one, again);
+    for (int v = 0; v < t->nstate; v++) expect_near(again[v], energy[v], 1e-9 * full.norm);
+    while (e->centre < n - 2) step(e, 1, one, again); /* all blocks are there */
+    for (int v = 0; v < t->nstate; v++) expect_near(again[v], energy[v], 1e-9 * full.norm);
+    free(before);
+    free(after);
+    kl_engine_destroy(&e);
+    core_full_close(&full);
+    core_close(&j);
+}
+
+static void test_folds(void **state)
+{
+    static const fold_case list[] = {
+        {"heisenberg", "S=1/2", "chain:8", NULL, "Sz=0", 1},
+        {"heisenberg", "S=1/2", "chain:7", NULL, "Sz=1/2", 2},
+        {"heisenberg", "S=1", "chain:6", NULL, "Sz=1", 1},
+        {"j1j2", "S=1/2", "cylinder:4x2", "J2=0.4", "Sz=0", 3},
+        {"hubbard", "F=1/2", "chain:6", "U=3", "N_up=3 N_dn=2", 1},
+        {"hubbard", "F=1/2", "chain:5", "U=3", "N_up=3 N_dn=3", 2},
+        {"hubbard", "F=1/2", "ladder:3x2", "U=2", "N_up=2 N_dn=3", 1},
+        {"tj", NULL, "chain:6", NULL, "N_up=2 N_dn=2", 1},
+        {"kondo", NULL, "chain:4", NULL, "N=3 Sz=1/2", 1},
+        {"ising", NULL, "chain:7", "h=0.7", "parity=1", 2},
+        {"bose_hubbard", NULL, "chain:5", "U=3", "N=4", 1},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++)
+        for (int one = 0; one < 2; one++) check_fold(&list[k], one);
+    core_no_memory();
+}
+
+/* ---- whole runs ---- */
+
+typedef struct run_case {
+    const char *model, *lattice, *charge;
+    int spin, m, nstate;
+} run_case;
+
+static core_run run_of(const system_t *s, const run_case *t, kl_sites sites, int whole)
+{
+    core_run r = core_exact(t->m, core_charge(s->model, t->charge), t->nstate, KL_STRATEGY_AUTO);
+    kl_exec *ex;
+    r.opts.sites = sites;
+    r.opts.max_apply = 60; /* no sector is solved as a whole */
+    r.opts.whole_sweeps = whole;
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    expect_ok(kl_dmrg_run(s->terms, ex, &r.opts, NULL, &r.state, &r.res, &err), err);
+    kl_exec_close(&ex);
+    return r;
+}
+
+static void check_run(const run_case *t, kl_sites sites)
+{
+    static const char *const settings[] = {"U=4", NULL};
+    system_t s;
+    open_system(&s, t->model, NULL, t->spin, t->lattice, 0, settings);
+    core_run half = run_of(&s, t, sites, 0), all = run_of(&s, t, sites, 1);
+    int folded = 0;
+    kl_test_case("%s %s %s sites %d", t->model, t->lattice, t->charge, sites);
+    for (int i = 0; i < half.res.nrow; i++) folded += half.res.row[i].folded != KL_NOT_FOLDED;
+    for (int i = 0; i < all.res.nrow; i++) expect_eq(all.res.row[i].folded, KL_NOT_FOLDED);
+    expect_true(folded >= 3);
+    for (int i = 0; i < t->nstate; i++)
+        expect_near(half.res.energy[i], all.res.energy[i], 1e-10 * fabs(all.res.energy[i]));
+    expect_true(half.res.napply < all.res.napply);
+    for (int c = 0; c + 1 < s.terms->nsite; c++) expect_near(half.res.entropy[c], all.res.entropy[c], 1e-6);
+    core_drop(&half);
+    core_drop(&all);
+    close_system(&s);
+}
+
+/* The same energies and entropies as by sweeps over all of the lattice, where nothing is truncated, with
+   fewer products. */
+static void test_runs(void **state)
+{
+    static const run_case list[] = {
+        {"heisenberg", "chain:12", "Sz=0", 0, 64, 1},       {"heisenberg", "chain:11", "Sz=1/2", 0, 64, 3},
+        {"hubbard", "chain:8", "N_up=4 N_dn=3", 0, 256, 1}, {"heisenberg", "chain:12", "S=0", 1, 64, 1},
+        {"heisenberg", "chain:10", "S=0", 1, 64, 2},        {"hubbard", "chain:8", "N=8 S=0", 1, 256, 1},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++)
+        for (int sites = KL_SITES_TWO; sites <= KL_SITES_ONE; sites++) check_run(&list[k], (kl_sites)sites);
+    core_no_memory();
+}
+
+/* A domain wall stays where it is, and is no image of itself. */
+static void test_not_folded(void **state)
+{
+    static const char *const settings[] = {"J=-1", "Delta=4", NULL};
+    const run_case t = {"heisenberg", "chain:14", "Sz=0", 0, 8, 1};
+    system_t s;
+    (void)state;
+    open_system(&s, t.model, NULL, 0, t.lattice, 0, settings);
+    core_run half = run_of(&s, &t, KL_SITES_TWO, 0), all = run_of(&s, &t, KL_SITES_TWO, 1);
+    expect_true(kl_halves_possible(s.terms, core_charge(s.model, "Sz=0")));
+    expect_near(half.res.energy[0], all.res.energy[0], 1e-10);
+    expect_true(!half.res.row[half.res.nrow - 1].folded);
+    core_drop(&half);
+    core_drop(&all);
+    close_system(&s);
+    core_no_memory();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_keeps), cmocka_unit_test(test_pinned),     cmocka_unit_test(test_folds),
+        cmocka_unit_test(test_runs),  cmocka_unit_test(test_not_folded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
