@@ -521,7 +521,8 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
 {
     kl_status st = KL_OK;
     const int n = plan->nsite;
-    const double part = plan->halves ? 1 : 2; /* there and back over half of the lattice, or over all of it */
+    const double times =
+        plan->halves ? 1 : 2; /* there and back over half of the lattice, or over all of it */
     const kl_basis *const row = &mid->row->basis, *const kept = &mid->s[0].block[n / 2]->basis;
     kl_plan_sector *sector = NULL;
     kl_plan_middle m = {.nstate = o->nstate,
@@ -532,9 +533,9 @@ static kl_status count_seconds(kl_exec *ex, const kl_dmrg_opts *o, const middle 
                         .nrecord = (double)plan->nrecord,
                         .dim = plan->dim,
                         .list_seconds = mid->list_seconds,
-                        .nstep = part * (n > 2 ? n - 2 : 1),
+                        .nstep = times * (n > 2 ? n - 2 : 1),
                         .growth_flop = growth_flop(mid->l, kept),
-                        .nlike = part * steps_like_middle(mid, n)};
+                        .nlike = times * steps_like_middle(mid, n)};
     KL_TRY(kl_alloc(&sector, row->nsec, KL_MEM_WORK, err));
     for (int k = 0; k < row->nsec; k++) {
         const int j = mid->lay.pair[k], i = kl_basis_find(kept, row->q[k]);
