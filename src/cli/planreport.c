@@ -205,7 +205,9 @@ void kl_report_plan(FILE *to, const kl_report_head *head, int n, const kl_dmrg_p
                 "basis expanded\n",
                 last->absorbed);
     if (last->halves)
-        fprintf(to, "sweeps but the first go over one half of the lattice, the other one being its image\n");
+        fprintf(to,
+                "times are of sweeps over half of the lattice, of which the other half is the image; those "
+                "that carry guard states take twice as long\n");
     if (last->seconds_settled > 0)
         fprintf(to, "a sweep that repeats m = %d neither expands nor truncates on its way back: about %s\n",
                 last->m, kl_report_time(last->seconds_settled, a));

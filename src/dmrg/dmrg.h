@@ -179,6 +179,7 @@ struct kl_dmrg_row { /* one sweep, as reported */
     /* 1: behind it the run began again, from products of site states that lie lower, or went on from a state
        with other charges in parts of H */
     int again;
+    int folded; /* kl_folded */
     /* largest |H x - E x| of the wanted states that the eigensolver reached in the backward half-sweep; NAN:
        not known */
     double residual;
@@ -187,7 +188,6 @@ struct kl_dmrg_row { /* one sweep, as reported */
     /* from the highest wanted state to each guard, at the middle bond in the backward half-sweep; NAN: not
        looked at */
     double gap[KL_NGUARD];
-    int folded; /* kl_folded */
     int probed; /* 1: the gaps come from a probe after the sweep */
     int wait; /* kl_dmrg_wait after this sweep */
 };

@@ -92,7 +92,9 @@ local runs = {
     -- no more than what four products a bond leave of it is known of this one
     { "DMRG, leading parts of density matrices with noise", sweeps:format "hubbard -p U=4 " ..
         "--lattice ladder:6x2 --charge N_up=6 --charge N_dn=6 --schedule 250:1e-3,250 --max-products 4 " ..
-        "--truncation products", 1e-5, three },
+        "--truncation products --inversion off", 1e-5, three },
+    { "DMRG, half of the lattice", sweeps:format "hubbard -p U=4 --sites 16 --charge N_up=8 --charge N_dn=8 " ..
+        "--schedule 40:1e-4,80,120,120", 1e-6, three },
     { "DMRG, all sectors", sweeps:format "heisenberg --sites 8 --charge scan", 1e-12, three },
 }
 

@@ -95,6 +95,7 @@ static void test_truncations(void **state)
         r.opts.truncation = KL_TRUNCATION_PRODUCTS;
         r.opts.sites = KL_SITES_ONE;
         r.opts.max_apply = 3;
+        r.opts.whole_sweeps = 1; /* twice as many truncations */
         r.opts.nsweep = NSWEEP;
         r.opts.sweep = malloc(sizeof sweeps);
         memcpy(r.opts.sweep, sweeps, sizeof sweeps);
