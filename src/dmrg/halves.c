@@ -111,9 +111,8 @@ static kl_status overlap_records(const kl_engine *e, const kl_isometry *a, const
                                      .ldb = da,
                                      .ldc = na,
                                      .a = a->off[o] + a->enlarged->part_off[ca * d + s],
+                                     .c = f->at[k],
                                      .alpha = 1};
-        kl_rec *const last = &q->rec[q->nrec - 1];
-        last->c = f->at[k];
         if ((int64_t)da * nb > most) most = (int64_t)da * nb;
     }
     kl_batch_close_group(q, most);
@@ -162,19 +161,9 @@ out:
     return st;
 }
 
-/* Wavefunctions on their way from one form to the next, all of them at once. */
-typedef struct form {
-    kl_layout layout;
-    kl_dptr psi; /* [nstate][layout.n] */
-} form;
-
-static void clear_form(const kl_engine *e, form *x)
-{
-    kl_layout_clear(&x->layout);
-    e->ex->vt.release(e->ex, &x->psi);
-}
-
-static kl_status open_form(const kl_engine *e, const kl_basis *row, const kl_basis *col, form *x, kl_err *err)
+/* Wavefunctions on their way from one form to the next are kl_ahead: a layout and all of them. */
+static kl_status open_form(const kl_engine *e, const kl_basis *row, const kl_basis *col, kl_ahead *x,
+                           kl_err *err)
 {
     kl_status st = KL_OK;
     KL_TRY(kl_layout_create(e->terms->model, row, col, e->target, &x->layout, err));
@@ -185,7 +174,7 @@ out:
 }
 
 /* One segment of a wavefunction of `to', and the room that its records take. */
-static kl_status open_segment(kl_batch *q, const form *to, int v, int row, int64_t numbers, int records,
+static kl_status open_segment(kl_batch *q, const kl_ahead *to, int v, int row, int64_t numbers, int records,
                               kl_err *err)
 {
     kl_status st = KL_OK;
@@ -195,7 +184,8 @@ out:
     return st;
 }
 
-static kl_status run_form(const kl_engine *e, kl_batch *q, kl_dptr from, int64_t nfrom, form *to, kl_err *err)
+static kl_status run_form(const kl_engine *e, kl_batch *q, kl_dptr from, int64_t nfrom, kl_ahead *to,
+                          kl_err *err)
 {
     kl_status st = KL_OK;
     q->nx = e->nstate * nfrom, q->ny = e->nstate * to->layout.n;
@@ -206,7 +196,7 @@ out:
 }
 
 /* 2. *to: rows of the centre, columns images of the states that `image' has. */
-static kl_status to_images(const kl_engine *e, const overlaps *f, const kl_basis *image, form *to,
+static kl_status to_images(const kl_engine *e, const overlaps *f, const kl_basis *image, kl_ahead *to,
                            kl_err *err)
 {
     kl_status st = KL_OK;
@@ -263,8 +253,8 @@ static int left_step(const kl_site_type *site, int s) { return site->other != NU
 
 /* 3. The site of the centre goes to the images beyond it, in the basis of the image of b, whose site is the
    one before: *to between the left block and that. */
-static kl_status join_image(const kl_engine *e, const kl_isometry *b, kl_dptr data, const form *from,
-                            form *to, kl_err *err)
+static kl_status join_image(const kl_engine *e, const kl_isometry *b, kl_dptr data, const kl_ahead *from,
+                            kl_ahead *to, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_enlarged *const row = e->row, *const w = b->enlarged;
@@ -311,7 +301,7 @@ out:
 
 /* 3. The site of b, opened, belongs to the columns: *to between the block that b begins with and col. */
 static kl_status open_left(const kl_engine *e, const kl_isometry *b, kl_dptr data, const kl_enlarged *col,
-                           const form *from, form *to, kl_err *err)
+                           const kl_ahead *from, kl_ahead *to, kl_err *err)
 {
     kl_status st = KL_OK;
     const kl_enlarged *const w = b->enlarged;
@@ -353,7 +343,7 @@ out:
 }
 
 /* 3. Where the site of the centre is its own image: it changes sides. */
-static kl_status change_sides(const kl_engine *e, const kl_enlarged *col, const form *from, form *to,
+static kl_status change_sides(const kl_engine *e, const kl_enlarged *col, const kl_ahead *from, kl_ahead *to,
                               kl_err *err)
 {
     kl_status st = KL_OK;
@@ -436,7 +426,7 @@ out:
 }
 
 /* The largest part of a wavefunction's square that x has not. */
-static double largest_loss(const kl_engine *e, const form *x)
+static double largest_loss(const kl_engine *e, const kl_ahead *x)
 {
     double most = 0;
     for (int v = 0; v < e->nstate; v++) {
@@ -451,11 +441,11 @@ static double largest_loss(const kl_engine *e, const form *x)
 }
 
 /* 2 and 3. Wavefunctions on site begin - 1 in *to, left states before it, col = the site with images. */
-static kl_status carry(kl_engine *e, int begin, const overlaps *f, const kl_enlarged *col, form *to,
+static kl_status carry(kl_engine *e, int begin, const overlaps *f, const kl_enlarged *col, kl_ahead *to,
                        kl_err *err)
 {
     kl_status st = KL_OK;
-    form beyond = {0}, between = {0};
+    kl_ahead beyond = {0}, between = {0};
     KL_TRY(to_images(e, f, &e->left[begin - 2]->basis, &beyond, err));
     if (e->centre < begin) {
         KL_TRY(change_sides(e, col, &beyond, to, err));
@@ -466,8 +456,8 @@ static kl_status carry(kl_engine *e, int begin, const overlaps *f, const kl_enla
     KL_TRY(open_left(e, e->left[begin - 1], e->left_data[begin - 1], col, &between, to, err));
     KL_TRY(kl_engine_put_away(e, KL_LEFT, begin - 1, err));
 out:
-    clear_form(e, &beyond);
-    clear_form(e, &between);
+    kl_ahead_clear(e->ex, &beyond);
+    kl_ahead_clear(e->ex, &between);
     return st;
 }
 
@@ -476,7 +466,7 @@ out:
 typedef struct folded {
     int begin; /* the first site that becomes an image */
     kl_enlarged *row, *col;
-    form two; /* wavefunctions of both sites, */
+    kl_ahead two; /* wavefunctions of both sites, */
     kl_ahead kept; /* and with the first of them in left states */
     kl_isometry **image; /* [nsite]: from begin on */
     kl_dptr *data;
@@ -486,7 +476,7 @@ static void clear_folded(const kl_engine *e, folded *x)
 {
     kl_enlarged_destroy(&x->row);
     kl_enlarged_destroy(&x->col);
-    clear_form(e, &x->two);
+    kl_ahead_clear(e->ex, &x->two);
     kl_ahead_clear(e->ex, &x->kept);
     for (int p = x->begin; p < e->nsite && x->image && x->data; p++) {
         kl_isometry_destroy(&x->image[p]);
@@ -538,7 +528,7 @@ kl_status kl_halves_fold(kl_engine *e, double most_lost, int *done, double *lost
     const double t0 = kl_prof_seconds(), one = 1;
     folded x = {.begin = n - t};
     overlaps f = {0};
-    form ahead = {0};
+    kl_ahead ahead = {0};
     *done = 0;
     KL_TRY(open_overlaps(e, &e->right_block[n]->basis, &e->left_block[0]->basis, &f, err));
     KL_TRY(e->ex->vt.upload(e->ex, f.data, &one, 1, err));
@@ -548,8 +538,8 @@ kl_status kl_halves_fold(kl_engine *e, double most_lost, int *done, double *lost
     clear_overlaps(e, &f);
     *lost = largest_loss(e, &ahead);
     if (!(*lost <= most_lost)) goto out;
-    x.kept = (kl_ahead){ahead.layout, ahead.psi};
-    ahead = (form){0};
+    x.kept = ahead;
+    ahead = (kl_ahead){0};
     KL_TRY(prepare(e, &x, err));
     *done = 1;
     KL_TRY(become_take(e, &x, err));
@@ -560,7 +550,7 @@ kl_status kl_halves_fold(kl_engine *e, double most_lost, int *done, double *lost
 out:
     e->seconds[KL_PART_TRANSFORM] += kl_prof_seconds() - t0;
     clear_overlaps(e, &f);
-    clear_form(e, &ahead);
+    kl_ahead_clear(e->ex, &ahead);
     clear_folded(e, &x);
     return st;
 }
