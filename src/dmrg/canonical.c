@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "base/par.h"
 #include "dmrg/gramcolumns.h"
+#include "dmrg/wave.h"
 #include <math.h>
 #include <string.h>
 
@@ -407,7 +408,7 @@ static kl_status step(kl_canonical *c, kl_exec *ex, int p, int leftward, const k
             const int j = e->part_sec[k * d + s], i = j < 0 ? -1 : leftward ? bond->back[j] : bond->pair[j];
             if (i < 0) continue;
             const int big = from->sec[i], rank = from->basis.dim[i], dim = e->block.dim[j];
-            const int own = e->site->other != NULL ? e->site->other[s] : s; /* the step from the other side */
+            const int own = kl_step_from_other(e->site, s);
             if (from->enlarged->part_sec[big * d + own] != l) continue;
             if (!x.weight[k]) KL_TRY(kl_batch_open_group(&b, x.lay.off[k], (int64_t)rows * cols, err));
             x.weight[k] = 1;

@@ -120,9 +120,6 @@ out:
     return st;
 }
 
-/* By which step a site goes to the block on its right, for one by which it goes to that on its left. */
-static int step_right(const kl_site_type *site, int s) { return site->other != NULL ? site->other[s] : s; }
-
 /* Products that a start holds: the isometries beyond a cut have the rest of each among their columns. */
 typedef struct products {
     int n;
@@ -151,7 +148,7 @@ static int rows_of(const kl_engine *e, const products *x, int p, const kl_enlarg
     for (int k = 0; k < x->n; k++) {
         column[k] = -1;
         if (kl_qn_cmp(charge_of(e, x, k, p), en->basis.q[c])) continue;
-        const int s = step_right(en->site, state_of(e, x, k)[p]),
+        const int s = kl_step_from_other(en->site, state_of(e, x, k)[p]),
                   at = en->part_off[c * en->d + s] + x->column[k];
         int i = 0;
         while (i < n && row[i] != at) i++;
@@ -213,7 +210,7 @@ kl_status kl_engine_product_charges(const kl_engine *e, const int *start, kl_qn 
     product[e->nsite] = kl_qn_zero();
     for (int p = e->nsite - 1; p >= 0; p--) {
         const kl_site_type *const site = e->terms->type[p];
-        open &= kl_qn_step(model, product[p + 1], site, step_right(site, start[p]), 1, &product[p]);
+        open &= kl_qn_step(model, product[p + 1], site, kl_step_from_other(site, start[p]), 1, &product[p]);
     }
     if (open && !kl_qn_cmp(product[0], e->target)) return KL_OK;
     return kl_fail(err, KL_EINPUT, "the start state has %s, but %s is asked for",
@@ -239,7 +236,7 @@ static kl_status begin_with(kl_engine *e, const products *x, kl_err *err)
                   i = open ? kl_basis_find(&e->row->basis, first) : -1, j = i < 0 ? -1 : e->layout.pair[i];
         if (j < 0) KL_TRY(kl_fail(err, KL_EINPUT, "the start state cannot be completed"));
         const int r = e->row->part_off[i * e->row->d + s[0]],
-                  c = e->col->part_off[j * e->col->d + step_right(e->col->site, s[1])] + x->column[k];
+                  c = e->col->part_off[j * e->col->d + kl_step_from_other(e->col->site, s[1])] + x->column[k];
         psi[e->layout.off[i] + r + (int64_t)c * e->row->basis.dim[i]] = 1;
     }
     KL_TRY(e->ex->vt.upload(e->ex, e->psi, host, len, err));

@@ -247,10 +247,6 @@ out:
     return st;
 }
 
-/* The step of a site's multiplet that joins it to the block on its left, for that which joins it to the
-   block on its right. */
-static int left_step(const kl_site_type *site, int s) { return site->other != NULL ? site->other[s] : s; }
-
 /* 3. The site of the centre goes to the images beyond it, in the basis of the image of b, whose site is the
    one before: *to between the left block and that. */
 static kl_status join_image(const kl_engine *e, const kl_isometry *b, kl_dptr data, const kl_ahead *from,
@@ -269,7 +265,7 @@ static kl_status join_image(const kl_engine *e, const kl_isometry *b, kl_dptr da
         const int64_t y = v * to->layout.n + to->layout.off[sec];
         KL_TRY(open_segment(&q, to, v, sec, (int64_t)rows * b->basis.dim[k], w->d, err));
         for (int s = 0; s < w->d; s++) {
-            const int own = left_step(row->site, s), r = w->part_sec[cb * w->d + s],
+            const int own = kl_step_from_other(row->site, s), r = w->part_sec[cb * w->d + s],
                       wide = row->home[sec * row->d + own];
             if (r < 0 || wide < 0 || from->layout.pair[wide] != r) continue;
             *kl_batch_push(&q) = (kl_rec){
@@ -315,7 +311,7 @@ static kl_status open_left(const kl_engine *e, const kl_isometry *b, kl_dptr dat
         const int64_t y = v * to->layout.n + to->layout.off[sec];
         KL_TRY(open_segment(&q, to, v, sec, (int64_t)rows * col->basis.dim[j], w->d, err));
         for (int s = 0; s < w->d; s++) {
-            const int own = left_step(w->site, s), r = col->part_sec[j * w->d + s],
+            const int own = kl_step_from_other(w->site, s), r = col->part_sec[j * w->d + s],
                       a = r < 0 ? -1 : from->layout.back[r];
             if (a < 0 || w->part_sec[b->sec[a] * w->d + own] != sec) continue;
             *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
@@ -358,7 +354,7 @@ static kl_status change_sides(const kl_engine *e, const kl_enlarged *col, const 
         const int64_t y = v * to->layout.n + to->layout.off[sec];
         KL_TRY(open_segment(&q, to, v, sec, (int64_t)left->dim[sec] * col->basis.dim[j], row->d, err));
         for (int s = 0; s < row->d; s++) {
-            const int own = left_step(row->site, s), r = col->part_sec[j * row->d + s],
+            const int own = kl_step_from_other(row->site, s), r = col->part_sec[j * row->d + s],
                       wide = row->home[sec * row->d + own];
             if (r < 0 || wide < 0 || from->layout.pair[wide] != r) continue;
             *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_ADD,

@@ -36,7 +36,7 @@ static kl_status to_the_right(const step *t, int k, int v, kl_err *err)
                                     .alpha = 1};
     for (int s = 0; s < col->d; s++) {
         /* the step of the same multiplet from the other side: on the left it is s */
-        const int own = col->site->other != NULL ? col->site->other[s] : s;
+        const int own = kl_step_from_other(col->site, s);
         const int r = col->part_sec[j * col->d + s], to = row_to->home[k * col->d + own];
         if (r < 0 || to < 0 || lay_to->pair[to] < 0) continue;
         const int wide = t->opened->enlarged->basis.dim[t->opened->sec[r]];
@@ -87,7 +87,7 @@ static kl_status to_the_left(const step *t, int k, int v, kl_err *err)
                                     .b = t->made->off[k],
                                     .alpha = 1};
     for (int s = 0; s < row->d; s++) {
-        const int own = row->site->other != NULL ? row->site->other[s] : s;
+        const int own = kl_step_from_other(row->site, s);
         const int l = row->part_sec[i * row->d + s], to = col_to->home[k * row->d + own];
         if (l < 0 || to < 0 || lay_to->back[to] < 0) continue;
         const int tall = t->opened->enlarged->basis.dim[t->opened->sec[l]];
@@ -203,7 +203,7 @@ static kl_status carry_sector(const carried *t, int k, int v, kl_batch *b, kl_er
     const int64_t nwork = push_products(t, k, v, b);
     for (int s = 0; s < w->d; s++) {
         /* the step of the same multiplet from the other side */
-        const int own = w->site->other != NULL ? w->site->other[s] : s;
+        const int own = kl_step_from_other(w->site, s);
         const int r = w->part_sec[j * w->d + s], to = next->home[k * next->d + own];
         if (r < 0 || to < 0 || (t->right ? t->to->pair[to] : t->to->back[to]) != r) continue;
         const int states = w->block.dim[r], part = w->part_off[j * w->d + s];

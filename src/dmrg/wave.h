@@ -6,6 +6,13 @@
 #include "dmrg/state.h"
 #include "dmrg/superblock.h"
 
+/* By which step of the same multiplet a site joins the block on one side of it, for that by which it joins
+   the block on the other. */
+static inline int kl_step_from_other(const kl_site_type *site, int s)
+{
+    return site->other != NULL ? site->other[s] : s;
+}
+
 /* An isometry, and where its matrices lie on the executor. */
 typedef struct kl_isometry_on {
     const kl_isometry *iso;
