@@ -212,6 +212,7 @@ static void follow(walk *w, int at, int k, int q, double f)
         if (k == 0) add_string(w, f);
         return;
     }
+    assert(at < KL_COUPLED_FACTORS);
     for (int i = 0; i < w->nparts[at]; i++) {
         const part *const x = &w->parts[at][i];
         const int rank = w->c->rank[x->op], n = w->now.n;

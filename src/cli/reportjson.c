@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "cli/report.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ static void json_array(kl_json *j, const kl_measured *m, int level, int64_t *at)
         kl_json_real(j, NULL, m->data[(*at)++]);
         return;
     }
+    assert(level < KL_H5_MAX_RANK);
     kl_json_open(j, NULL, '[');
     for (int64_t i = 0; i < m->shape[level]; i++) json_array(j, m, level + 1, at);
     kl_json_close(j, ']');

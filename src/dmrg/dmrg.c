@@ -163,7 +163,7 @@ static int can_leave(run *r, const kl_exec *ex, kl_status st)
 
 static void has_left(run *r, const char *when, const kl_err *err)
 {
-    char why[sizeof err->text + 64];
+    char why[sizeof err->text + 66]; /* `when` has room for 64 */
     snprintf(why, sizeof why, "%s: %s", when, err->text);
     if (r->mon && r->mon->left_device && !r->left) r->mon->left_device(r->mon->self, why);
     r->left = 1;

@@ -104,7 +104,7 @@ out:
 static double product_of(const kl_measure *m, int p, const rows *x, int s, int t)
 {
     const int n = m->can->left[p]->basis.nsec;
-    int64_t at = x->off[s], other = x->off[t], length = 0, mine, its;
+    int64_t at = x->off[s], other = x->off[t], length = 0, mine = 0, its = 0;
     double sum = 0;
     for (int k = 0; k <= n; k++) {
         const int l = k < n ? part_at(m, p, k, s, &mine) : -1;

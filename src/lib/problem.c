@@ -629,7 +629,7 @@ kronlat_status kronlat_problem_site_dimension(kronlat_problem *problem, int site
 {
     kl_err err = {{0}};
     kl_task *t;
-    const kl_site_type *type;
+    const kl_site_type *type = NULL;
     const kl_visit v = kl_visit_begin(problem);
     const kl_status st = find_system(problem, site, &t, &type, &err);
     *dimension = st == KL_OK ? type->dim : 0;
@@ -641,7 +641,7 @@ kronlat_status kronlat_problem_site_state(kronlat_problem *problem, int site, in
 {
     kl_err err = {{0}};
     kl_task *t;
-    const kl_site_type *type;
+    const kl_site_type *type = NULL;
     const kl_visit v = kl_visit_begin(problem);
     kl_status st = find_system(problem, site, &t, &type, &err);
     if (st == KL_OK && (state < 0 || state >= type->dim))

@@ -2,6 +2,7 @@
    SPDX-License-Identifier: Apache-2.0 */
 #include "model/lattice.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -86,6 +87,7 @@ static kl_status go_on(search *s, int depth, kl_err *err)
             KL_TRY(keep(s, err));
         for (int l = 1; l < depth; l++) seen |= s->path[l] == to;
         if (seen || depth == s->length) continue;
+        assert(depth < MOST_LENGTH);
         s->path[depth] = to;
         KL_TRY(go_on(s, depth + 1, err));
     }
