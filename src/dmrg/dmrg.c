@@ -98,7 +98,7 @@ static void note_bond(const run *r, int direction, int whole, const kl_eig_stats
     if (e->layout.n > row->dim_max) row->dim_max = e->layout.n;
     if (back && (whole || !(r->plan.whole && (double)row->dim_max == r->plan.sector)))
         for (int i = 0; i < wanted; i++) row->residual = fmax(row->residual, e->residual[i]);
-    if (back && e->centre == kl_dmrg_gap_at(r))
+    if (back && e->centre == e->nsite / 2 - 1)
         for (int i = 0; i < KL_NGUARD; i++)
             row->gap[i] = wanted + i < e->nstate ? r->energy[wanted + i] - r->energy[wanted - 1] : NAN;
 }
@@ -114,7 +114,7 @@ static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *r
     const int measure = (direction < 0) != g->settling;
     const kl_status st =
         kl_onesite_absorb(r->e, direction, g->m, measure, r->o->seed + place + (direction > 0), &info, err);
-    if (st == KL_OK && measure) row->variance += info.residual;
+    if (st == KL_OK && measure) row->variance += kl_dmrg_counts(r) * info.residual;
     return st;
 }
 

@@ -59,12 +59,12 @@ kl_status kl_dmrg_turn_round(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *
 void kl_dmrg_solve_turned(const kl_dmrg_course *r, kl_solve_opts *so);
 /* Behind the solve of the first centre of the way back: whether images were worth what they replaced. */
 void kl_dmrg_judge_turn(kl_dmrg_course *r, kl_dmrg_row *row);
+/* Bonds that the one at the centre counts for: in a sweep that has turned round its image as well. */
+int kl_dmrg_counts(const kl_dmrg_course *r);
 /* 1: the entropy of the bond that is left in this direction is told. */
 int kl_dmrg_told(const kl_dmrg_course *r, int direction);
 /* At the end of a sweep, which may be interrupted: what was summed over all bonds also counts images. */
 void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row);
-/* The centre of the way back, near the middle, whose guards tell the gap. */
-int kl_dmrg_gap_at(const kl_dmrg_course *r);
 /* entropy[nsite - 1]: of the other half's cuts those of their images. */
 void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy);
 

@@ -2,7 +2,7 @@
      1. from the end on, overlaps F of the states of sites p.. that A has with the images of those of B:
         F = sum over states s of the site of A_s^T F_before B_s
      2. wavefunctions on the site that the sweep has come to, with what lies beyond it in images: psi A F
-     3. on the site from which the sweep goes back, with what lies before it in left states
+     3. that site belongs to the columns then, and what lies before it is left states
      4. B instead of A, and blocks that grow by it
    The image of |block> |s> is |s> |image of the block>, with the sign of exchanging them.
    SPDX-License-Identifier: Apache-2.0 */
@@ -247,98 +247,7 @@ out:
     return st;
 }
 
-/* 3. The site of the centre goes to the images beyond it, in the basis of the image of b, whose site is the
-   one before: *to between the left block and that. */
-static kl_status join_image(const kl_engine *e, const kl_isometry *b, kl_dptr data, const kl_ahead *from,
-                            kl_ahead *to, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_enlarged *const row = e->row, *const w = b->enlarged;
-    const kl_basis *const left = &row->block;
-    kl_batch q;
-    kl_batch_init(&q);
-    KL_TRY(open_form(e, left, &b->basis, to, err));
-    for (int i = 0; i < left->nsec * e->nstate; i++) {
-        const int sec = i / e->nstate, v = i % e->nstate, k = to->layout.pair[sec];
-        if (k < 0) continue;
-        const int cb = b->sec[k], rows = left->dim[sec];
-        const int64_t y = v * to->layout.n + to->layout.off[sec];
-        KL_TRY(open_segment(&q, to, v, sec, (int64_t)rows * b->basis.dim[k], w->d, err));
-        for (int s = 0; s < w->d; s++) {
-            const int own = kl_step_from_other(row->site, s), r = w->part_sec[cb * w->d + s],
-                      wide = row->home[sec * row->d + own];
-            if (r < 0 || wide < 0 || from->layout.pair[wide] != r) continue;
-            *kl_batch_push(&q) = (kl_rec){
-                .kind = KL_REC_GEMM,
-                .beta = 1,
-                .at_a = KL_AT_X,
-                .at_b = KL_AT_LEFT,
-                .at_c = KL_AT_Y,
-                .m = rows,
-                .n = b->basis.dim[k],
-                .k = w->block.dim[r],
-                .lda = row->basis.dim[wide],
-                .ldb = w->basis.dim[cb],
-                .ldc = rows,
-                .a = v * from->layout.n + from->layout.off[wide] + row->part_off[wide * row->d + own],
-                .b = b->off[k] + w->part_off[cb * w->d + s],
-                .c = y,
-                .alpha = sign_of(e->terms->model, w->site, s, w->block.q[r], b->basis.q[k])};
-        }
-        kl_batch_close_group(&q, 0);
-    }
-    q.zero = 1;
-    q.base[KL_AT_LEFT] = data;
-    KL_TRY(run_form(e, &q, from->psi, from->layout.n, to, err));
-out:
-    kl_batch_clear(&q);
-    return st;
-}
-
-/* 3. The site of b, opened, belongs to the columns: *to between the block that b begins with and col. */
-static kl_status open_left(const kl_engine *e, const kl_isometry *b, kl_dptr data, const kl_enlarged *col,
-                           const kl_ahead *from, kl_ahead *to, kl_err *err)
-{
-    kl_status st = KL_OK;
-    const kl_enlarged *const w = b->enlarged;
-    kl_batch q;
-    kl_batch_init(&q);
-    KL_TRY(open_form(e, &w->block, &col->basis, to, err));
-    for (int i = 0; i < w->block.nsec * e->nstate; i++) {
-        const int sec = i / e->nstate, v = i % e->nstate, j = to->layout.pair[sec];
-        if (j < 0) continue;
-        const int rows = w->block.dim[sec];
-        const int64_t y = v * to->layout.n + to->layout.off[sec];
-        KL_TRY(open_segment(&q, to, v, sec, (int64_t)rows * col->basis.dim[j], w->d, err));
-        for (int s = 0; s < w->d; s++) {
-            const int own = kl_step_from_other(w->site, s), r = col->part_sec[j * w->d + s],
-                      a = r < 0 ? -1 : from->layout.back[r];
-            if (a < 0 || w->part_sec[b->sec[a] * w->d + own] != sec) continue;
-            *kl_batch_push(&q) = (kl_rec){.kind = KL_REC_GEMM,
-                                          .at_a = KL_AT_LEFT,
-                                          .at_b = KL_AT_X,
-                                          .at_c = KL_AT_Y,
-                                          .m = rows,
-                                          .n = col->block.dim[r],
-                                          .k = b->basis.dim[a],
-                                          .lda = w->basis.dim[b->sec[a]],
-                                          .ldb = b->basis.dim[a],
-                                          .ldc = rows,
-                                          .a = b->off[a] + w->part_off[b->sec[a] * w->d + own],
-                                          .b = v * from->layout.n + from->layout.off[a],
-                                          .c = y + (int64_t)col->part_off[j * w->d + s] * rows,
-                                          .alpha = 1};
-        }
-        kl_batch_close_group(&q, 0);
-    }
-    q.base[KL_AT_LEFT] = data;
-    KL_TRY(run_form(e, &q, from->psi, from->layout.n, to, err));
-out:
-    kl_batch_clear(&q);
-    return st;
-}
-
-/* 3. Where the site of the centre is its own image: it changes sides. */
+/* 3. The site of the centre changes sides. */
 static kl_status change_sides(const kl_engine *e, const kl_enlarged *col, const kl_ahead *from, kl_ahead *to,
                               kl_err *err)
 {
@@ -436,24 +345,16 @@ static double largest_loss(const kl_engine *e, const kl_ahead *x)
     return most;
 }
 
-/* 2 and 3. Wavefunctions on site begin - 1 in *to, left states before it, col = the site with images. */
-static kl_status carry(kl_engine *e, int begin, const overlaps *f, const kl_enlarged *col, kl_ahead *to,
-                       kl_err *err)
+/* 2 and 3. Wavefunctions on the site of the centre in *to, left states before it, col = that site with
+   images. */
+static kl_status carry(kl_engine *e, const overlaps *f, const kl_enlarged *col, kl_ahead *to, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_ahead beyond = {0}, between = {0};
-    KL_TRY(to_images(e, f, &e->left[begin - 2]->basis, &beyond, err));
-    if (e->centre < begin) {
-        KL_TRY(change_sides(e, col, &beyond, to, err));
-        goto out;
-    }
-    KL_TRY(bring(e, KL_LEFT, begin - 1, err));
-    KL_TRY(join_image(e, e->left[begin - 1], e->left_data[begin - 1], &beyond, &between, err));
-    KL_TRY(open_left(e, e->left[begin - 1], e->left_data[begin - 1], col, &between, to, err));
-    KL_TRY(kl_engine_put_away(e, KL_LEFT, begin - 1, err));
+    kl_ahead beyond = {0};
+    KL_TRY(to_images(e, f, &col->block, &beyond, err));
+    KL_TRY(change_sides(e, col, &beyond, to, err));
 out:
     kl_ahead_clear(e->ex, &beyond);
-    kl_ahead_clear(e->ex, &between);
     return st;
 }
 
@@ -522,15 +423,15 @@ kl_status kl_halves_fold(kl_engine *e, double most_lost, int *done, double *lost
     kl_status st = KL_OK;
     const int n = e->nsite, t = e->centre;
     const double t0 = kl_prof_seconds(), one = 1;
-    folded x = {.begin = n - t};
+    folded x = {.begin = t + 1};
     overlaps f = {0};
     kl_ahead ahead = {0};
     *done = 0;
     KL_TRY(open_overlaps(e, &e->right_block[n]->basis, &e->left_block[0]->basis, &f, err));
     KL_TRY(e->ex->vt.upload(e->ex, f.data, &one, 1, err));
     for (int p = n - 1; p > t; p--) KL_TRY(extend(e, p, &f, err));
-    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, x.begin - 1, &e->left_block[t]->basis, &x.col, err));
-    KL_TRY(carry(e, x.begin, &f, x.col, &ahead, err));
+    KL_TRY(kl_engine_enlarge(e, KL_RIGHT, t, &e->left_block[n - 1 - t]->basis, &x.col, err));
+    KL_TRY(carry(e, &f, x.col, &ahead, err));
     clear_overlaps(e, &f);
     *lost = largest_loss(e, &ahead);
     if (!(*lost <= most_lost)) goto out;

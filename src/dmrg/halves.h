@@ -9,8 +9,8 @@
 /* The centre at which a half-sweep to the right turns round: the left block is then half of the lattice, but
    for a site in the middle. */
 static inline int kl_halves_turn(int nsite) { return nsite / 2; }
-/* And that from which it goes back. */
-static inline int kl_halves_back(int nsite) { return (nsite + 1) / 2 - 2; }
+/* And that from which it goes back: the bond in the middle, or of two the left one. */
+static inline int kl_halves_back(int nsite) { return kl_halves_turn(nsite) - 1; }
 
 /* 1: H is its own image, the right block can be one of the left block, and both have sites. */
 int kl_halves_possible(const kl_terms *t, kl_qn target);

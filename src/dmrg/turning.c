@@ -60,24 +60,22 @@ void kl_dmrg_judge_turn(kl_dmrg_course *r, kl_dmrg_row *row)
     if (r->energy[0] > r->unfolded + rounding) row->folded = KL_FOLDED_HIGHER;
 }
 
-int kl_dmrg_gap_at(const kl_dmrg_course *r)
+int kl_dmrg_counts(const kl_dmrg_course *r)
 {
-    const int n = r->e->nsite;
-    return r->turned ? kl_halves_back(n) : n == 2 ? 0 : n / 2 - 1;
+    return r->turned && 2 * (r->e->centre + 1) != r->e->nsite ? 2 : 1;
 }
 
 int kl_dmrg_told(const kl_dmrg_course *r, int direction)
 {
-    if (r->probing || r->res->nrow + 1 < r->o->nsweep) return 0;
-    /* the bond in the middle is left once, to the right */
-    return direction < 0 || (r->e->centre + 1 == r->turn && r->turn * 2 == r->e->nsite);
+    return direction < 0 && !r->probing && r->res->nrow + 1 >= r->o->nsweep;
 }
 
 void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row)
 {
-    const int n = r->e->nsite, looked = g->settling ? r->turn - 1 : kl_halves_back(n);
     r->turned = 0;
-    if (row->folded && r->e->centre == 0 && looked > 0) row->variance *= (double)(n - 3) / looked;
+    /* the way there does not know whether it will turn round */
+    if (row->folded && r->e->centre == 0 && g->settling)
+        row->variance *= (double)(r->e->nsite - 3) / (r->turn - 1);
 }
 
 void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy)
