@@ -568,21 +568,22 @@ static kl_status download_there(kl_exec *ex, const int64_t *begin, int64_t n, kl
     const int good = ex->vt.alloc(ex, n, &all, &why) == KL_OK;
     if (kl_ranks_any(ex, !good)) goto out;
     KL_TRY(kl_ranks_gather(ex, begin, data, all, err));
-    KL_TRY(ex->vt.download(ex, whole, all, n, err));
+    if (whole) KL_TRY(ex->vt.download(ex, whole, all, n, err));
     *done = 1;
 out:
     ex->vt.release(ex, &all);
     return st;
 }
 
-kl_status kl_share_download(kl_exec *ex, int64_t n, kl_dptr data, double *whole, kl_err *err)
+kl_status kl_share_download(kl_exec *ex, int64_t n, kl_dptr data, int everywhere, double *whole, kl_err *err)
 {
     kl_status st = KL_OK;
     int64_t *begin = NULL;
     int done = 0;
     KL_TRY(kl_ranks_even(ex, n, 1, &begin, err));
     if (ex->ranks->linked) KL_TRY(download_there(ex, begin, n, data, whole, &done, err));
-    if (!done) KL_TRY(kl_ranks_download(ex, begin, n, data, whole, err));
+    if (!done && everywhere) KL_TRY(kl_ranks_download(ex, begin, n, data, whole, err));
+    else if (!done) KL_TRY(kl_ranks_collect(ex, begin, data, NULL, 0, n, whole, err));
 out:
     kl_free(&begin);
     return st;

@@ -67,7 +67,9 @@ kl_status kl_share_lists(kl_exec *ex, int n, kl_share_list *list, kl_err *err) K
 /* Of n operators' numbers each rank keeps its part; all of them are there again after kl_share_bring. */
 kl_status kl_share_put_away(kl_exec *ex, int64_t n, kl_dptr *data, kl_err *err) KL_MUST_CHECK;
 kl_status kl_share_bring(kl_exec *ex, int64_t n, kl_dptr *data, kl_err *err) KL_MUST_CHECK;
-/* The same to the host, whole[n]; they stay put away. */
-kl_status kl_share_download(kl_exec *ex, int64_t n, kl_dptr data, double *whole, kl_err *err) KL_MUST_CHECK;
+/* The same to the host, whole[n]; they stay put away. everywhere: on all ranks; 0: on the first one, whole
+   being NULL on the others, which call as well. */
+kl_status kl_share_download(kl_exec *ex, int64_t n, kl_dptr data, int everywhere, double *whole,
+                            kl_err *err) KL_MUST_CHECK;
 
 #endif

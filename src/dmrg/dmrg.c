@@ -65,7 +65,7 @@ static kl_status report_state(run *r, int direction, kl_err *err)
     kl_state *s = NULL;
     if (!r->mon || !r->mon->checkpoint) return KL_OK;
     if (r->mon->due && !r->mon->due(r->mon->self, direction == 0)) return KL_OK;
-    KL_TRY(kl_engine_state(r->e, r->energy, &s, err));
+    KL_TRY(kl_engine_state_first(r->e, r->energy, &s, err));
     if (r->o->entropy)
         KL_TRY(kl_entropies_read(r->entropies, r->e->ex, r->e->ex->nthread, r->o->entropy, err));
     KL_TRY(

@@ -304,60 +304,6 @@ out:
     return st;
 }
 
-static kl_status copy_isometry(kl_exec *ex, const kl_isometry *from, kl_dptr data, kl_isometry **to,
-                               kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_enlarged *en = NULL;
-    KL_TRY(kl_enlarged_copy(from->enlarged, &en, err));
-    KL_TRY(kl_isometry_blank_take(&en, from->basis.nsec, from->sec, from->basis.dim, to, err));
-    if (from->away) KL_TRY(kl_share_download(ex, from->ndata, data, (*to)->data, err));
-    else KL_TRY(ex->vt.download(ex, (*to)->data, data, from->ndata, err));
-out:
-    kl_enlarged_destroy(&en);
-    return st;
-}
-
-kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_state *s = NULL;
-    kl_wave wave = {0};
-    KL_TRY(kl_state_create(e->terms, e->target, &s, err));
-    s->centre = e->centre;
-    s->nstate = e->nstate;
-    for (int p = 0; p < e->centre; p++)
-        KL_TRY(copy_isometry(e->ex, e->left[p], e->left_data[p], &s->left[p], err));
-    for (int p = e->nsite - 1; p > e->centre + 1; p--)
-        KL_TRY(copy_isometry(e->ex, e->right[p], e->right_data[p], &s->right[p], err));
-    const kl_isometry *const opened = e->one ? e->one->iso : e->warm;
-    if (opened && e->centre > 0 && e->centre < e->nsite - 2)
-        KL_TRY(copy_isometry(e->ex, opened, e->one ? e->one->data : e->warm_data,
-                             e->warm_side == KL_LEFT ? &s->left[e->centre] : &s->right[e->centre + 1], err));
-    KL_TRY(kl_onesite_lift(e, &wave, err));
-    KL_TRY(kl_enlarged_copy(wave.row, &s->row, err));
-    KL_TRY(kl_enlarged_copy(wave.col, &s->col, err));
-    const int nsec = wave.layout->nsec;
-    s->npsi = wave.layout->n;
-    KL_TRY(kl_alloc(&s->pair, nsec, KL_MEM_STATE, err));
-    KL_TRY(kl_alloc(&s->psi_off, nsec, KL_MEM_STATE, err));
-    memcpy(s->pair, wave.layout->pair, (size_t)nsec * sizeof *s->pair);
-    memcpy(s->psi_off, wave.layout->off, (size_t)nsec * sizeof *s->psi_off);
-    KL_TRY(kl_alloc(&s->psi, s->npsi * s->nstate, KL_MEM_STATE, err));
-    KL_TRY(e->ex->vt.download(e->ex, s->psi, wave.psi, s->npsi * s->nstate, err));
-    if (e->one) {
-        s->nnarrow = e->layout.n;
-        KL_TRY(kl_alloc(&s->narrow, s->nnarrow * s->nstate, KL_MEM_STATE, err));
-        KL_TRY(e->ex->vt.download(e->ex, s->narrow, e->psi, s->nnarrow * s->nstate, err));
-    }
-    for (int i = 0; i < e->nstate; i++) s->energy[i] = energy[i];
-out:
-    if (e->one) e->ex->vt.release(e->ex, &wave.psi);
-    if (st != KL_OK) kl_state_destroy(&s);
-    *out = s;
-    return st;
-}
-
 kl_status kl_engine_make_operators(kl_engine *e, kl_err *err)
 {
     kl_status st = KL_OK;

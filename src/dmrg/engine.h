@@ -103,6 +103,9 @@ void kl_engine_count_on(kl_engine *e, const kl_engine *from);
 /* Gives a copy of everything as a state. */
 kl_status kl_engine_state(const kl_engine *e, const double *energy, kl_state **out,
                           kl_err *err) KL_MUST_CHECK;
+/* The same to the first rank, which writes files; all ranks call, *out is NULL on the others. */
+kl_status kl_engine_state_first(const kl_engine *e, const double *energy, kl_state **out,
+                                kl_err *err) KL_MUST_CHECK;
 
 /* What an engine was made with. */
 kl_engine_opts kl_engine_options(const kl_engine *e);
