@@ -128,7 +128,7 @@ const kl_option_row kl_option_table[] = {
          "lowest: the one of lowest energy (the file's own: its first orbitals)"),
     LIST("reference", 0, "OCC", SYSTEM | RARE, INTEGRALS, reference,
          "the one determinant to start from, 2 u d or 0 for each orbital of the file: 2222ud00 (lowest: the "
-         "64 that weigh most in a small CI)"),
+         "400 that weigh most in a small CI)"),
     NUMBER("threshold", 0, "X", SYSTEM | RARE, INTEGRALS, threshold, REAL, 0, 1,
            "leave out terms of H below X, hartree; the report tells what that changes at most (1e-12)"),
     TEXT("order", 0, "HOW", SYSTEM | RARE, INTEGRALS, order, FILLED,
