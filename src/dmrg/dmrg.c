@@ -38,8 +38,7 @@ const char *const kl_sites_name[KL_NSITES] = {"2", "1", "auto"};
 enum {
     VALLEY_SWEEPS = 50, /* after which another valley is no longer looked for */
     MOST_LEFT = 4, /* valleys that a run which has not converged goes on from */
-    START_M = 24,      /* states of a start that is made up */
-    WHOLE_APPLY = 2000 /* products for each state of a sector that is solved as a whole */
+    START_M = 24 /* states of a start that is made up */
 };
 /* of what a bond loses to truncation, has gained or leaves uncertain: what one more product has to gain. With
    0.05 an 8x4 Hubbard cylinder, U = 8, m = 200, ends 2e-4 to 1.6e-3 higher, with 0.03 as often lower. */
@@ -50,7 +49,6 @@ enum {
 /* and multiplications of a product with H there: a few CPU seconds in all. Sixteen sites without a charge,
    each coupled to each, took 18 s by 1.7e8, and 0.25 s when not solved as a whole. */
 #define WHOLE_WORK 6e7
-#define WHOLE_GAP 1e-7 /* of the unit: residual of its guard, whose energy is good to the square */
 #define WHOLE_ACCURACY 1e-9 /* relative, of its energy, at least */
 #define LOWER 1e-6 /* of the unit: by which a product has to lie lower for sweeps to begin with it */
 /* of the unit: by which it may lie higher than a guard. A state as close to a product as that is one but for
@@ -118,41 +116,6 @@ static kl_status absorb(run *r, const kl_stage *g, int direction, kl_dmrg_row *r
     return st;
 }
 
-/* The guard of a sector that is solved as a whole, which its sweeps need not carry: solved together with the
-   states once, where the last bond holds the sector, it tells the gap, and so how good the state is. The
-   states stay as they are. */
-static kl_status look_beyond(run *r, kl_dmrg_row *row, kl_err *err)
-{
-    kl_status st = KL_OK;
-    kl_engine *const e = r->e;
-    kl_exec *const ex = e->ex;
-    const int64_t n = e->layout.n;
-    const int held = e->nstate, most = held + 1;
-    kl_dptr states = {0};
-    double energy[KL_MAX_STATE], residual[KL_MAX_STATE];
-    kl_eig_stats stats;
-    if (held != r->o->nstate || most > n || most > KL_MAX_STATE || isfinite(row->gap[0])) return KL_OK;
-    for (int k = 0; k < r->res->nrow; k++)
-        if (isfinite(r->res->row[k].gap[0])) return KL_OK;
-    const kl_solve_opts so = {.scope = KL_SOLVE_SECTOR,
-                              .tol = WHOLE_GAP * r->plan.unit.gap,
-                              .max_apply = WHOLE_APPLY * most,
-                              .trust_start = 1};
-    KL_TRY(ex->vt.alloc(ex, n * held, &states, err));
-    ex->vt.copy(ex, n * held, e->psi, states);
-    memcpy(residual, e->residual, sizeof residual);
-    KL_TRY(kl_engine_hold(e, most, err));
-    KL_TRY(kl_engine_solve(e, &so, energy, &stats, err));
-    row->napply += stats.napply;
-    row->gap[0] = energy[held] - energy[held - 1];
-    KL_TRY(kl_engine_hold(e, held, err));
-    ex->vt.copy(ex, n * held, states, e->psi);
-    memcpy(e->residual, residual, sizeof residual);
-out:
-    ex->vt.release(ex, &states);
-    return st;
-}
-
 /* 1: st says that the device has no memory, and the host is there to go on. */
 static int can_leave(run *r, const kl_exec *ex, kl_status st)
 {
@@ -213,7 +176,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     if (whole) {
         const int last = e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2);
         so.scope = fresh && last ? KL_SOLVE_SECTOR_AFRESH : KL_SOLVE_SECTOR;
-        so.max_apply = WHOLE_APPLY * e->nstate;
+        so.max_apply = KL_WHOLE_APPLY * e->nstate;
         so.tol = whole_tol(r, r->res->nrow);
         so.tol_rel = 0;
     }
@@ -243,7 +206,7 @@ static kl_status optimize(run *r, const kl_stage *g, int direction, int nstep, k
     row->held = e->nstate;
     if (r->probing) goto out;
     if (whole && e->centre == e->nsite / 2 - 1 && (direction < 0 || e->nsite == 2))
-        KL_TRY(look_beyond(r, row, err));
+        KL_TRY(kl_dmrg_look_beyond(r, row, err));
     r->istep++;
     if (r->mon && r->mon->step) {
         const kl_dmrg_step s = {.sweep = r->sweep,
@@ -527,6 +490,7 @@ out:
 static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
 {
     kl_status st = KL_OK;
+    kl_state *both = NULL;
     r->where = r->e->ex;
     KL_TRY(kl_engine_state(r->e, r->energy, state, err));
     r->lopsided = 0;
@@ -549,8 +513,15 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
         }
     }
     KL_TRY(leave_valley(r, *state, ends, err));
+    if (*ends && r->res->stop == KL_STOP_CONVERGED) KL_TRY(kl_dmrg_find_twins(r, *state, &both, err));
+    if (both) {
+        KL_TRY(begin_again(r, &both, err));
+        r->energy[1] = r->energy[0];
+        *ends = 0;
+    }
     if (!*ends) kl_state_destroy(state);
 out:
+    kl_state_destroy(&both);
     return st;
 }
 

@@ -65,6 +65,11 @@ int kl_dmrg_counts(const kl_dmrg_course *r);
 int kl_dmrg_told(const kl_dmrg_course *r, int direction);
 /* At the end of a sweep, which may be interrupted: what was summed over all bonds also counts images. */
 void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row);
+/* Of one state that the sweeps of a run end with: where H is its own image and this state is neither even nor
+   odd, and no guard met the other one, *both are the two (twins.h), and the last row says that a state lies
+   close; NULL else. */
+kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, kl_state **both,
+                             kl_err *err) KL_MUST_CHECK;
 /* entropy[nsite - 1]: of the other half's cuts those of their images. */
 void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy);
 
@@ -72,5 +77,11 @@ void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy);
    into the last row. A state that lies close to the wanted ones has then support in the basis, which it may
    have lost before; sweeps of one state alone cannot tell. The engine's state is spoilt. */
 kl_status kl_dmrg_probe(kl_dmrg_course *r, const kl_state *state, kl_err *err) KL_MUST_CHECK;
+
+enum { KL_WHOLE_APPLY = 2000 }; /* products for each state of a sector that is solved as a whole */
+/* The guard of a sector that is solved as a whole, which its sweeps need not carry: solved together with the
+   states once, where the last bond holds the sector, it tells the gap, and so how good the state is. The
+   states stay as they are. */
+kl_status kl_dmrg_look_beyond(kl_dmrg_course *r, kl_dmrg_row *row, kl_err *err) KL_MUST_CHECK;
 
 #endif

@@ -60,8 +60,7 @@ out:
     return st;
 }
 
-/* The sign of |s> |block> beside |block> |s>, in which s leads from the block's charges to those of both. */
-static double sign_of(const kl_model *m, const kl_site_type *site, int s, kl_qn block, kl_qn both)
+double kl_halves_sign(const kl_model *m, const kl_site_type *site, int s, kl_qn block, kl_qn both)
 {
     const int spin = kl_model_spin(m), odd = kl_qn_odd(m, block) & (kl_qn_odd(m, both) ^ kl_qn_odd(m, block));
     const int turns = spin < 0 ? 0 : (block.v[spin] + site->spin[s] - both.v[spin]) / 2;
@@ -84,7 +83,7 @@ static kl_status overlap_records(const kl_engine *e, const kl_isometry *a, const
         if (ra < 0 || rb < 0 || before->old[rb] != ra) continue;
         const int da = a->enlarged->block.dim[ra], db = b->enlarged->block.dim[rb];
         const double sign =
-            sign_of(e->terms->model, b->enlarged->site, s, b->enlarged->block.q[rb], b->basis.q[k]);
+            kl_halves_sign(e->terms->model, b->enlarged->site, s, b->enlarged->block.q[rb], b->basis.q[k]);
         *kl_batch_push(q) = (kl_rec){.kind = KL_REC_GEMM,
                                      .at_a = KL_AT_X,
                                      .at_b = KL_AT_LEFT,
@@ -317,7 +316,7 @@ static kl_status make_image(kl_engine *e, int p, kl_isometry **iso, kl_dptr *dat
                          .ldc = rows,
                          .a = b->off[k] + at,
                          .c = (*iso)->off[k] + at,
-                         .alpha = sign_of(e->terms->model, w->site, s, w->block.q[r], b->basis.q[k])};
+                         .alpha = kl_halves_sign(e->terms->model, w->site, s, w->block.q[r], b->basis.q[k])};
         }
         kl_batch_close_group(&q, 0);
     }

@@ -15,6 +15,9 @@ static inline int kl_halves_back(int nsite) { return kl_halves_turn(nsite) - 1; 
 /* 1: H is its own image, the right block can be one of the left block, and both have sites. */
 int kl_halves_possible(const kl_terms *t, kl_qn target);
 
+/* The sign of |s> |block> beside |block> |s>, in which s leads from the block's charges to those of both. */
+double kl_halves_sign(const kl_model *m, const kl_site_type *site, int s, kl_qn block, kl_qn both);
+
 /* At the centre where it turns, reached from the left and not yet optimized: all isometries of the other half
    become images of those to the left, the wavefunctions are projected on what these span, and the centre is
    the one that a half-sweep to the left begins with. *lost: the largest part of the square of a wavefunction

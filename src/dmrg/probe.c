@@ -13,6 +13,8 @@ enum {
     PROBE_MORE = 2 /* sweeps more with noise then, a tenth of what one in such blocks takes */
 };
 
+#define WHOLE_GAP 1e-7 /* of the unit: residual of the guard, whose energy is good to the square */
+
 kl_exec *kl_dmrg_fast_for_few(kl_dmrg_course *r, int m)
 {
     kl_err ignored;
@@ -127,5 +129,37 @@ kl_status kl_dmrg_probe(kl_dmrg_course *r, const kl_state *state, kl_err *err)
     memcpy(r->energy, energy, sizeof energy);
 out:
     r->probing = 0;
+    return st;
+}
+
+kl_status kl_dmrg_look_beyond(kl_dmrg_course *r, kl_dmrg_row *row, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_engine *const e = r->e;
+    kl_exec *const ex = e->ex;
+    const int64_t n = e->layout.n;
+    const int held = e->nstate, most = held + 1;
+    kl_dptr states = {0};
+    double energy[KL_MAX_STATE], residual[KL_MAX_STATE];
+    kl_eig_stats stats;
+    if (held != r->o->nstate || most > n || most > KL_MAX_STATE || isfinite(row->gap[0])) return KL_OK;
+    for (int k = 0; k < r->res->nrow; k++)
+        if (isfinite(r->res->row[k].gap[0])) return KL_OK;
+    const kl_solve_opts so = {.scope = KL_SOLVE_SECTOR,
+                              .tol = WHOLE_GAP * r->plan.unit.gap,
+                              .max_apply = KL_WHOLE_APPLY * most,
+                              .trust_start = 1};
+    KL_TRY(ex->vt.alloc(ex, n * held, &states, err));
+    ex->vt.copy(ex, n * held, e->psi, states);
+    memcpy(residual, e->residual, sizeof residual);
+    KL_TRY(kl_engine_hold(e, most, err));
+    KL_TRY(kl_engine_solve(e, &so, energy, &stats, err));
+    row->napply += stats.napply;
+    row->gap[0] = energy[held] - energy[held - 1];
+    KL_TRY(kl_engine_hold(e, held, err));
+    ex->vt.copy(ex, n * held, states, e->psi);
+    memcpy(e->residual, residual, sizeof residual);
+out:
+    ex->vt.release(ex, &states);
     return st;
 }

@@ -4,12 +4,16 @@
 #include "comm/ranks.h"
 #include "dmrg/halves.h"
 #include "dmrg/onesite.h"
+#include "dmrg/twins.h"
+#include "model/inversion.h"
 #include <float.h>
+#include <math.h>
 
 /* Of the square of a wavefunction, what it may lose for half a sweep less. Sweeps win it back: sites that
    become images are as good as those that were just optimized. A state that is not its own image, such as one
    of two domains, has next to nothing in common with it. */
 #define MOST_LOST 0.01
+enum { MOST_JOINED = 2 }; /* times that sweeps begin again with a state and its image */
 
 kl_status kl_dmrg_find_turn(kl_dmrg_course *r, kl_err *err)
 {
@@ -83,4 +87,30 @@ void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy)
     const int n = r->e->nsite;
     if (!r->res->row[r->res->nrow - 1].folded) return;
     for (int c = 0; c < (n - 1) / 2; c++) entropy[n - 2 - c] = entropy[c];
+}
+
+/* 1: sweeps began again with the state and its image behind this one. */
+static int is_joined(const kl_dmrg_row *row) { return row->probed && row->gap[0] == 0; }
+
+kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, kl_state **both, kl_err *err)
+{
+    kl_status st = KL_OK;
+    const kl_terms *const t = r->e->terms;
+    const int spin = kl_model_spin(t->model);
+    kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
+    int joined = 0;
+    *both = NULL;
+    for (int k = 0; k < r->res->nrow; k++) joined += is_joined(&r->res->row[k]);
+    /* a state that could be folded is one that its sweeps have in bases of both sides */
+    if (r->o->nstate > 1 || r->plan.whole || last->folded == KL_FOLDED || joined >= MOST_JOINED ||
+        (spin >= 0 && r->o->target.v[spin] != 0) || kl_ranks_size(r->where) > 1 || state->nsite < 4)
+        return KL_OK;
+    if (kl_schedule_outlook(&r->plan, r->res).mixed > 0 || !kl_inversion_keeps(t)) return KL_OK;
+    st = kl_twins_find(r->where, r->e, state, both, err);
+    if (st == KL_ENOMEM) st = KL_OK; /* what was found stands */
+    if (st != KL_OK || !*both) goto out;
+    for (int i = 0; i < KL_NGUARD; i++) last->gap[i] = i == 0 ? 0 : NAN;
+    last->probed = 1;
+out:
+    return st;
 }

@@ -5,6 +5,8 @@
 #include "core.h"
 #include "dmrg/halves.h"
 #include "dmrg/onesite.h"
+#include "dmrg/canonical.h"
+#include "dmrg/twins.h"
 #include "kl_test.h"
 #include "model/inversion.h"
 #include "spin_kit.h"
@@ -184,6 +186,93 @@ static void test_folds(void **state)
     core_no_memory();
 }
 
+/* ---- a state and its image ---- */
+
+static double overlap_of(kl_exec *ex, const kl_state *a, int i, const kl_state *b, int k)
+{
+    kl_canonical *x = NULL, *y = NULL;
+    double out = 0;
+    expect_ok(kl_canonical_create(ex, a, i, &x, &err), err);
+    expect_ok(kl_canonical_create(ex, b, k, &y, &err), err);
+    expect_ok(kl_canonical_overlap(x, y, &out, &err), err);
+    kl_canonical_destroy(&x);
+    kl_canonical_destroy(&y);
+    return out;
+}
+
+/* Energies of its wavefunctions; the state is taken. */
+static void energies_of(const kl_engine *like, kl_exec *ex, kl_state **s, double *energy)
+{
+    kl_engine *e = NULL;
+    kl_engine_opts o = kl_engine_options(like);
+    o.nstate = (*s)->nstate;
+    expect_ok(kl_engine_create(like->terms, ex, &o, &e, &err), err);
+    expect_ok(kl_engine_resume_take(e, s, &err), err);
+    expect_ok(kl_engine_energy(e, energy, &err), err);
+    kl_engine_destroy(&e);
+}
+
+/* Of random states, which are no images of themselves: the energy of the image is theirs, the image of that
+   they are themselves, and both together hold both. */
+static void check_twins(const fold_case *t, int spin)
+{
+    static const char *const none[] = {NULL};
+    const char *const some[] = {t->sets, NULL};
+    system_t s;
+    kl_exec *ex;
+    kl_engine *e = NULL;
+    kl_state *here = NULL, *image = NULL, *back = NULL, *both = NULL;
+    double energy[2], other[2];
+    open_system(&s, t->model, NULL, spin, t->lattice, 0, t->sets ? some : none);
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    const kl_engine_opts o = {.target = core_charge(s.model, t->charge),
+                              .nstate = 1,
+                              .strategy = KL_STRATEGY_AUTO,
+                              .max_basis = 20,
+                              .seed = 5};
+    kl_test_case("%s %s %s", t->model, t->lattice, t->charge);
+    expect_ok(kl_engine_create(s.terms, ex, &o, &e, &err), err);
+    expect_ok(kl_engine_start(e, 12, 0, NULL, &err), err);
+    expect_ok(kl_engine_energy(e, energy, &err), err);
+    expect_ok(kl_engine_state(e, energy, &here, &err), err);
+    expect_ok(kl_twins_image(ex, here, &image, &err), err);
+    const double same = overlap_of(ex, here, 0, image, 0);
+    expect_true(fabs(same) < 0.9);
+    expect_ok(kl_twins_image(ex, image, &back, &err), err);
+    expect_near(fabs(overlap_of(ex, here, 0, back, 0)), 1, 1e-11);
+    expect_ok(kl_twins_find(ex, e, here, &both, &err), err);
+    expect_true(both && both->nstate == 2);
+    expect_near(fabs(overlap_of(ex, both, 0, here, 0)), 1, 1e-11);
+    expect_near(fabs(overlap_of(ex, both, 1, image, 0)), 1, 1e-11);
+    energies_of(e, ex, &image, other);
+    expect_near(other[0], energy[0], 1e-11);
+    energies_of(e, ex, &both, other);
+    for (int v = 0; v < 2; v++) expect_near(other[v], energy[0], 1e-11);
+    kl_state_destroy(&here);
+    kl_state_destroy(&back);
+    kl_engine_destroy(&e);
+    kl_exec_close(&ex);
+    close_system(&s);
+}
+
+static void test_twins(void **state)
+{
+    static const fold_case list[] = {
+        {"heisenberg", "S=1/2", "chain:9", NULL, "Sz=1/2", 0},
+        {"heisenberg", "S=1/2", "chain:8", NULL, "S=0", 1},
+        {"hubbard", "F=1/2", "chain:7", "U=3", "N_up=3 N_dn=2", 0},
+        {"hubbard", "F=1/2", "chain:6", "U=3", "N_up=3 N_dn=3", 0},
+        {"hubbard", "F=1/2", "chain:6", "U=3", "N=6 S=0", 1},
+        {"tj", NULL, "ladder:3x2", NULL, "N_up=2 N_dn=3", 0},
+        {"kondo", NULL, "chain:5", NULL, "N=4 Sz=1/2", 0},
+        {"bose_hubbard", NULL, "chain:6", "U=3", "N=5", 0},
+        {"ising", NULL, "chain:8", "h=0.7", "parity=1", 0},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) check_twins(&list[k], list[k].nstate);
+    core_no_memory();
+}
+
 /* ---- whole runs ---- */
 
 typedef struct run_case {
@@ -270,6 +359,36 @@ static void test_bar(void **state)
     core_no_memory();
 }
 
+/* A spin in one of two places that are images of each other: the lowest state is in both, 7.4e-8 lower.
+   Energy: free fermions. */
+static void test_two_wells(void **state)
+{
+    static const char *const settings[] = {
+        "Delta=0",
+        "h=-2,1.3,-2.3,1.7,1.7,-1.4,-0.1,0.6,-2.6,-3.8,-3.5,2.9,2.9,-3.5,-3.8,-2.6,0.6,-0.1,-1.4,1.7,1.7,"
+        "-2.3,1.3,-2",
+        NULL};
+    system_t s;
+    kl_exec *ex;
+    (void)state;
+    if (KL_TEST_WATCHED) skip();
+    open_system(&s, "heisenberg", NULL, 0, "chain:24", 0, settings);
+    expect_ok(kl_exec_open_host(1, &ex, &err), err);
+    for (int whole = 0; whole < 2; whole++) {
+        core_run r = core_auto(1e-10, core_charge(s.model, "Sz=-3"), 1, KL_STRATEGY_AUTO);
+        r.opts.sites = KL_SITES_AUTO;
+        r.opts.whole_sweeps = whole;
+        expect_ok(kl_dmrg_run(s.terms, ex, &r.opts, NULL, &r.state, &r.res, &err), err);
+        kl_test_case("whole %d", whole);
+        expect_near(r.res.energy[0], -24.28643118692825, r.res.error_estimate + 1e-12);
+        expect_true(r.res.error_estimate < 1e-8 && fabs(r.res.gap - 1.48e-7) < 1e-8);
+        core_drop(&r);
+    }
+    kl_exec_close(&ex);
+    close_system(&s);
+    core_no_memory();
+}
+
 /* A domain wall stays where it is, and is no image of itself. */
 static void test_not_folded(void **state)
 {
@@ -291,8 +410,9 @@ static void test_not_folded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_keeps), cmocka_unit_test(test_pinned),     cmocka_unit_test(test_folds),
-        cmocka_unit_test(test_runs),  cmocka_unit_test(test_not_folded), cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_keeps),     cmocka_unit_test(test_pinned),     cmocka_unit_test(test_folds),
+        cmocka_unit_test(test_runs),      cmocka_unit_test(test_not_folded), cmocka_unit_test(test_bar),
+        cmocka_unit_test(test_two_wells), cmocka_unit_test(test_twins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
