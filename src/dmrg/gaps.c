@@ -42,3 +42,10 @@ double kl_gaps_lower(const kl_dmrg_result *res, int nstate)
         for (int i = 0; i < nstate; i++) lower = fmax(lower, b->energy[i] - a->energy[i]);
     return lower;
 }
+
+double kl_gaps_within(const kl_dmrg_row *row, int nstate, double bar)
+{
+    double gap = INFINITY;
+    for (int i = 0; i + 1 < nstate; i++) gap = fmin(gap, fabs(row->energy[i + 1] - row->energy[i]));
+    return gap > bar ? gap : 0;
+}

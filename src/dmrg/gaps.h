@@ -22,4 +22,8 @@ int kl_gaps_falls(const kl_dmrg_result *res, const kl_dmrg_row *row, int i, doub
    leaves them, or in a basis that was lost again. */
 double kl_gaps_lower(const kl_dmrg_result *res, int nstate);
 
+/* Between wanted states: the smallest gap of two, INFINITY of one state; 0 where it is within the bar, and
+   mixtures of the two are as good. */
+double kl_gaps_within(const kl_dmrg_row *row, int nstate, double bar);
+
 #endif

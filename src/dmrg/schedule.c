@@ -35,8 +35,7 @@ enum {
 /* of the error that truncation leaves: what sweeps of one site at the largest m go on changing for ever */
 #define SETTLED 1e-4
 #define SETTLED_MANY 3e-3 /* the same of many small sectors, where next to nothing changes for long */
-/* of the local problem, in units of the couplings, where nothing smaller is known: residual^2 / gap is the
-   error of an energy */
+/* in units of the couplings, where nothing smaller is known: residual^2 / gap is the error of an energy */
 #define GAP 0.05
 /* of the wanted accuracy: states closer than that are not told apart, the error bar has their distance */
 #define IGNORED 0.2
@@ -455,14 +454,15 @@ kl_outlook kl_schedule_outlook(const kl_schedule *s, const kl_dmrg_result *res)
     o.bar = fmax(fmax(fmax(fmax(o.truncation, o.lower), exact ? 0 : o.kept), o.solver) + o.unresolved,
                  (closing_sweeps(s, res) > 0 ? 16 : 4) * rounding_of(s));
     look_at_next(s, res, held, &o);
-    /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states. Rounding
-       hides some: where the last sweep was whole, no more than truncations took. */
-    const double divided = divisor(s, o.next), hidden = sqrt(rounding_of(s) / divided);
-    const double above = exact ? fmax(b->energy[0] - exact->energy[0], 0) : o.bar;
+    /* Of the state's energy above the lowest, no less than gap * distance^2 comes from other states, wanted
+       ones too. Rounding hides some: where the last sweep was whole, no more than truncations took. */
+    const double near = kl_gaps_within(b, s->opts->nstate, o.bar), divided = fmin(divisor(s, o.next), near);
+    const double above = exact ? fmax(b->energy[0] - exact->energy[0], 0) : o.bar,
+                 hidden = sqrt(rounding_of(s) / divided);
     o.distance = sqrt((o.kept + above) / divided) + (exact ? residual / divided : 0);
     o.distance = fmax(o.distance, b == exact ? fmin(lacking(s, b), hidden) : hidden);
     if (is_close(s, res, &o)) o.distance = lacking(s, b) + residual / divided;
-    o.distance = o.mixed > 0 ? 1 : fmin(1, o.distance);
+    o.distance = o.mixed > 0 || near == 0 ? 1 : fmin(1, o.distance);
     o.wait = waits_for(s, &o);
     return o;
 }

@@ -117,6 +117,27 @@ static void test_equal(void **state)
     expect_eq(o.wait, KL_WAIT_NOTHING);
 }
 
+/* Two wanted states that lie close mix as easily as one with what lies beyond; within the bar they are any two
+   of a plane. */
+static void test_wanted_close(void **state)
+{
+    static const double apart[] = {0.2, 1e-6, 1e-13};
+    (void)state;
+    for (size_t k = 0; k < sizeof apart / sizeof *apart; k++) {
+        scene s;
+        open_with(&s, 0.4, 0.5);
+        s.opts.nstate = s.res.nstate = 2;
+        for (int i = 0; i < 4; i++) s.row[i].energy[1] = s.row[i].energy[0] + apart[k];
+        s.row[3].noise = s.row[2].noise = 0;
+        for (int i = 0; i < 2; i++) s.row[2].energy[i] = s.row[3].energy[i] + 1e-9;
+        s.row[3].discarded = 1e-15;
+        const kl_outlook o = kl_schedule_outlook(&s.plan, &s.res);
+        kl_test_case("two states %g apart", apart[k]);
+        expect_true(o.bar > 1e-10 && o.bar < 1e-7 && o.mixed == 0);
+        expect_near(o.distance, k == 2 ? 1 : sqrt(o.bar / fmin(0.05, apart[k])), 1e-9);
+    }
+}
+
 /* A run that ends while guards are still carried tells of them: the next state is theirs, and one within the
    error bar may be part of what is kept. */
 static void test_carried_guards(void **state)
@@ -670,12 +691,12 @@ int main(void)
         cmocka_unit_test(test_whole_bar),      cmocka_unit_test(test_lines),
         cmocka_unit_test(test_doubtful_line),  cmocka_unit_test(test_early_line),
         cmocka_unit_test(test_probe),          cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_distance),       cmocka_unit_test(test_whole_state),
-        cmocka_unit_test(test_sites),          cmocka_unit_test(test_closing),
-        cmocka_unit_test(test_many_sectors),   cmocka_unit_test(test_lone_sweep),
-        cmocka_unit_test(test_other_valley),   cmocka_unit_test(test_lost_sectors),
-        cmocka_unit_test(test_kept_bar),       cmocka_unit_test(test_lost_guard),
-        cmocka_unit_test(test_seen_lower),
+        cmocka_unit_test(test_distance),       cmocka_unit_test(test_wanted_close),
+        cmocka_unit_test(test_whole_state),    cmocka_unit_test(test_sites),
+        cmocka_unit_test(test_closing),        cmocka_unit_test(test_many_sectors),
+        cmocka_unit_test(test_lone_sweep),     cmocka_unit_test(test_other_valley),
+        cmocka_unit_test(test_lost_sectors),   cmocka_unit_test(test_kept_bar),
+        cmocka_unit_test(test_lost_guard),     cmocka_unit_test(test_seen_lower),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
