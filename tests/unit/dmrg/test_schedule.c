@@ -117,8 +117,8 @@ static void test_equal(void **state)
     expect_eq(o.wait, KL_WAIT_NOTHING);
 }
 
-/* Two wanted states that lie close mix as easily as one with what lies beyond; within the bar they are any two
-   of a plane. */
+/* Two wanted states that lie close mix as easily as one with what lies beyond; within the bar they are any
+   two of a plane. */
 static void test_wanted_close(void **state)
 {
     static const double apart[] = {0.2, 1e-6, 1e-13};
