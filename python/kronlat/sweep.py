@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from . import gaps as _gaps
 from . import run as _run
 from ._c import version
 from .result import Result
@@ -51,6 +52,20 @@ class Sweep(Sequence[Result]):
 
     def __iter__(self) -> Iterator[Result]:
         return iter(self.results)
+
+    def gap(self, formula: str) -> tuple[np.ndarray, np.ndarray]:
+        """A sum of energies of neighbouring runs and its error, for each point: "E(N+1)+E(N-1)-2E" is the
+        charge gap of sectors that differ in N. E is the point's energy, E(NAME+1) that of the point whose
+        charge or value is larger by 1, and equal in all others; nan where that is not in the sweep."""
+        terms, rows = _gaps.read(formula), [_gaps.flat(point) for point in self.points]
+        found = np.full((2, len(self)), np.nan)
+        for k, row in enumerate(rows):
+            _gaps.check(formula, terms, row)
+            at = [_gaps.neighbour(rows, row, shifts) for _, shifts in terms]
+            if min(at) >= 0:
+                found[0, k] = sum(float(c) * self.results[i].energy for (c, _), i in zip(terms, at))
+                found[1, k] = sum(abs(float(c)) * self.results[i].error for (c, _), i in zip(terms, at))
+        return found[0], found[1]
 
     def to_pandas(self, **more: Callable[[Result], float]) -> pandas.DataFrame:
         """A row for each point: its values, energy, error, and further columns that functions compute."""

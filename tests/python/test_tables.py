@@ -167,3 +167,26 @@ def test_figures_of_spectra_and_heat():
     heat = kl.ed("heisenberg", lattice="ring:6", charges="scan", temperatures="0.2:2:0.2", samples=4, **ONE)
     assert len(spectrum.plot().axes) >= 2
     assert len(heat.plot(columns=1).axes) >= 3
+
+
+def test_gaps_of_a_sweep():
+    charges = [dict(N_up=u, N_dn=d) for u, d in [(2, 2), (3, 2), (2, 3), (3, 3), (1, 2)]]
+    s = kl.sweep(kl.ed, "hubbard", {"U": [0.0, 4.0], "charges": charges}, lattice=4, **ONE)
+    value, error = s.gap("E(N_up+1)+E(N_up-1)-2E")
+    for k, u in enumerate([0, 5]):  # the others lack a neighbour
+        e = [r.energy for r in s.results[u : u + 5]]
+        assert value[u] == pytest.approx(e[1] + e[4] - 2 * e[0], abs=1e-12)
+        assert error[u] == pytest.approx(s[u + 1].error + s[u + 4].error + 2 * s[u].error)
+    assert np.isnan(value[[1, 2, 3, 4, 6, 7, 8, 9]]).all() and np.isnan(error[1])
+    pairs = s.gap("(E(N_up+1, N_dn+1) + E)/2 - 1/2 * (E(N_up+1) + E(N_dn+1))")[0]
+    assert pairs[0] == pytest.approx((s[3].energy + s[0].energy - s[1].energy - s[2].energy) / 2, abs=1e-12)
+    assert s.gap("E(U+4) - E")[0][0] == pytest.approx(s[5].energy - s[0].energy)
+    for formula, wrong in [
+        ("E(N+1)-E", "known: U, N_up, N_dn"),
+        ("E(U+1", "at the end"),
+        ("2E E", "'E' stands"),
+    ]:
+        with pytest.raises(kl.BadInput, match=wrong):
+            s.gap(formula)
+    spins = kl.sweep(kl.ed, "heisenberg", {"charges": [dict(Sz=q) for q in ("1/2", "3/2")]}, lattice=5, **ONE)
+    assert spins.gap("E(Sz+1)-E")[0][0] == pytest.approx(spins[1].energy - spins[0].energy)
