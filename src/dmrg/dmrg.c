@@ -485,12 +485,26 @@ out:
     return st;
 }
 
+/* Where H is its own image and the state is not, sweeps may go on from both; *ends: 0 then. */
+static kl_status part_from_image(run *r, const kl_state *state, int may_go_on, int *ends, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *both = NULL;
+    KL_TRY(kl_dmrg_find_twins(r, state, may_go_on, &both, err));
+    if (!both) return KL_OK;
+    KL_TRY(begin_again(r, &both, err));
+    r->energy[1] = r->energy[0];
+    *ends = 0;
+out:
+    kl_state_destroy(&both);
+    return st;
+}
+
 /* 3. The state at the end of the sweeps, when nothing asks for another; *ends: 0 where what a probe saw asks
    for more. */
 static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
 {
     kl_status st = KL_OK;
-    kl_state *both = NULL;
     r->where = r->e->ex;
     KL_TRY(kl_engine_state(r->e, r->energy, state, err));
     r->lopsided = 0;
@@ -513,15 +527,23 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
         }
     }
     KL_TRY(leave_valley(r, *state, ends, err));
-    if (*ends && r->res->stop == KL_STOP_CONVERGED) KL_TRY(kl_dmrg_find_twins(r, *state, &both, err));
-    if (both) {
-        KL_TRY(begin_again(r, &both, err));
-        r->energy[1] = r->energy[0];
-        *ends = 0;
-    }
+    if (*ends) KL_TRY(part_from_image(r, *state, r->res->stop == KL_STOP_CONVERGED, ends, err));
     if (!*ends) kl_state_destroy(state);
 out:
-    kl_state_destroy(&both);
+    return st;
+}
+
+/* A run that goes on and on in one of two wells. */
+static kl_status look_at_image(run *r, kl_err *err)
+{
+    kl_status st = KL_OK;
+    kl_state *state = NULL;
+    int ends;
+    r->where = r->e->ex;
+    KL_TRY(kl_engine_state(r->e, r->energy, &state, err));
+    KL_TRY(part_from_image(r, state, 1, &ends, err));
+out:
+    kl_state_destroy(&state);
     return st;
 }
 
@@ -544,6 +566,7 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
             !r->interrupted || (r->e->centre == 0 && (r->interrupted < 0 || r->e->nsite == 2));
         ends = complete && kl_schedule_ends(&r->plan, res, &res->stop);
         if (complete && !ends) KL_TRY(begin_lower(r, err));
+        if (complete && !ends && kl_dmrg_stalls(r)) KL_TRY(look_at_image(r, err));
         if (!ends && r->interrupted) {
             res->stop = KL_STOP_INTERRUPTED;
             res->direction = r->interrupted;

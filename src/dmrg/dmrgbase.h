@@ -66,10 +66,13 @@ int kl_dmrg_told(const kl_dmrg_course *r, int direction);
 /* At the end of a sweep, which may be interrupted: what was summed over all bonds also counts images. */
 void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row);
 /* Of one state that the sweeps of a run end with: where H is its own image and this state is neither even nor
-   odd, and no guard met the other one, *both are the two (twins.h), and the last row says that a state lies
-   close; NULL else. */
-kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, kl_state **both,
+   odd, what it and its image together lie lower is looked at. Where that is more than the error bar of a run
+   that may go on, *both are the two (twins.h), for sweeps that part them, and the last row says that a
+   state lies close; else *both is NULL and the run's rival knows. */
+kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, int may_go_on, kl_state **both,
                              kl_err *err) KL_MUST_CHECK;
+/* 1: sweeps that may keep more states find none for the first time, and have not converged. */
+int kl_dmrg_stalls(const kl_dmrg_course *r);
 /* entropy[nsite - 1]: of the other half's cuts those of their images. */
 void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy);
 

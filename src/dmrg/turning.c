@@ -13,6 +13,8 @@
    become images are as good as those that were just optimized. A state that is not its own image, such as one
    of two domains, has next to nothing in common with it. */
 #define MOST_LOST 0.01
+#define NEARLY 0.99 /* <state|image> */
+#define ROOM 0.7 /* of the states that a sweep may keep */
 enum { MOST_JOINED = 2 }; /* times that sweeps begin again with a state and its image */
 
 kl_status kl_dmrg_find_turn(kl_dmrg_course *r, kl_err *err)
@@ -92,25 +94,75 @@ void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy)
 /* 1: sweeps began again with the state and its image behind this one. */
 static int is_joined(const kl_dmrg_row *row) { return row->probed && row->gap[0] == 0; }
 
-kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, kl_state **both, kl_err *err)
+/* *width: of the levels that both together make, twice what the lower one is below the state. */
+static kl_status weigh_twins(kl_dmrg_course *r, const kl_state *both, double bar, double *width, kl_err *err)
+{
+    enum { PRODUCTS = 40 };
+    kl_status st = KL_OK;
+    kl_engine *e = NULL;
+    kl_state *copy = NULL;
+    kl_engine_opts same = kl_engine_options(r->e);
+    const kl_solve_opts so = {
+        .tol = 0.01 * sqrt(bar * r->plan.unit.gap), .max_apply = PRODUCTS, .trust_start = 1};
+    double energy[KL_MAX_STATE];
+    kl_eig_stats stats;
+    same.nstate = 2;
+    KL_TRY(kl_state_copy(both, r->e->terms, &copy, err));
+    KL_TRY(kl_engine_create(r->e->terms, r->where, &same, &e, err));
+    KL_TRY(kl_engine_resume_take(e, &copy, err));
+    KL_TRY(kl_engine_solve(e, &so, energy, &stats, err));
+    *width = 2 * (r->energy[0] - energy[0] - r->constant);
+out:
+    kl_state_destroy(&copy);
+    kl_engine_destroy(&e);
+    return st;
+}
+
+static kl_status part_twins(kl_dmrg_course *r, const kl_state *state, int may_go_on, kl_state **both,
+                            kl_err *err)
 {
     kl_status st = KL_OK;
-    const kl_terms *const t = r->e->terms;
-    const int spin = kl_model_spin(t->model);
     kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
+    const kl_outlook now = kl_schedule_outlook(&r->plan, r->res);
+    double width, overlap;
     int joined = 0;
-    *both = NULL;
+    KL_TRY(kl_twins_find(r->where, r->e, state, &overlap, both, err));
+    if (!*both) return KL_OK;
+    KL_TRY(weigh_twins(r, *both, now.bar, &width, err));
     for (int k = 0; k < r->res->nrow; k++) joined += is_joined(&r->res->row[k]);
-    /* a state that could be folded is one that its sweeps have in bases of both sides */
-    if (r->o->nstate > 1 || r->plan.whole || last->folded == KL_FOLDED || joined >= MOST_JOINED ||
-        (spin >= 0 && r->o->target.v[spin] != 0) || kl_ranks_size(r->where) > 1 || state->nsite < 4)
+    if (width > now.bar && may_go_on && joined < MOST_JOINED) {
+        for (int i = 0; i < KL_NGUARD; i++) last->gap[i] = i == 0 ? 0 : NAN;
+        last->probed = 1;
         return KL_OK;
-    if (kl_schedule_outlook(&r->plan, r->res).mixed > 0 || !kl_inversion_keeps(t)) return KL_OK;
-    st = kl_twins_find(r->where, r->e, state, both, err);
-    if (st == KL_ENOMEM) st = KL_OK; /* what was found stands */
-    if (st != KL_OK || !*both) goto out;
-    for (int i = 0; i < KL_NGUARD; i++) last->gap[i] = i == 0 ? 0 : NAN;
-    last->probed = 1;
+    }
+    kl_state_destroy(both);
+    /* what is nearly even or odd is a good state, if it is no higher */
+    if (width > now.bar || (!(now.mixed > 0) && fabs(overlap) < NEARLY))
+        r->other.rival = fmax(r->other.rival, fmax(width, now.bar));
 out:
     return st;
+}
+
+kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, int may_go_on, kl_state **both,
+                             kl_err *err)
+{
+    const kl_terms *const t = r->e->terms;
+    const int spin = kl_model_spin(t->model);
+    *both = NULL;
+    /* a state that could be folded is one that its sweeps have in bases of both sides */
+    if (r->o->nstate > 1 || r->plan.whole || r->res->row[r->res->nrow - 1].folded == KL_FOLDED ||
+        (spin >= 0 && r->o->target.v[spin] != 0) || kl_ranks_size(r->where) > 1 || state->nsite < 4)
+        return KL_OK;
+    if (!kl_inversion_keeps(t)) return KL_OK;
+    const kl_status st = part_twins(r, state, may_go_on, both, err);
+    if (st != KL_OK) kl_state_destroy(both);
+    return st == KL_ENOMEM ? KL_OK : st; /* what was found stands */
+}
+
+int kl_dmrg_stalls(const kl_dmrg_course *r)
+{
+    int n = 0;
+    for (int k = 0; k < r->res->nrow; k++) n += r->res->row[k].m_reached < ROOM * r->res->row[k].m;
+    const kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
+    return r->o->nsweep == 0 && n == 1 && last->m_reached < ROOM * last->m;
 }

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-#define SAME 0.99 /* |<s|image>| of a state that is even or odd */
+#define SAME 0.99999 /* |<s|image>| of a state that is even or odd, but for what truncation leaves */
 #define DEPENDENT 1e-9 /* norm that a state has beyond others, and is left out */
 
 /* ---- 1. the image ---- */
@@ -356,18 +356,19 @@ out:
     return st;
 }
 
-kl_status kl_twins_find(kl_exec *ex, const kl_engine *e, const kl_state *s, kl_state **out, kl_err *err)
+kl_status kl_twins_find(kl_exec *ex, const kl_engine *e, const kl_state *s, double *overlap, kl_state **out,
+                        kl_err *err)
 {
     kl_status st = KL_OK;
     kl_canonical *c = NULL, *other = NULL;
     kl_state *image = NULL;
-    double overlap;
     *out = NULL;
+    *overlap = 1;
     KL_TRY(kl_canonical_create(ex, s, 0, &c, err));
     KL_TRY(image_of(c, s, &image, err));
     KL_TRY(kl_canonical_create(ex, image, 0, &other, err));
-    KL_TRY(kl_canonical_overlap(c, other, &overlap, err));
-    if (fabs(overlap) > SAME) goto out;
+    KL_TRY(kl_canonical_overlap(c, other, overlap, err));
+    if (fabs(*overlap) > SAME) goto out;
     const kl_state *const both[2] = {s, image};
     KL_TRY(join(e, both, out, err));
     for (int v = 0; v < 2; v++) (*out)->energy[v] = s->energy[0];
