@@ -130,7 +130,7 @@ static void print_sweeps(FILE *to, const kl_dmrg_result *d)
         fprintf(to, "%5d %6d%s %8s %23s %10s %10.2e %9lld %11lld %8.2f\n", i + 1, r->m_reached, states, noise,
                 kl_report_column(r->energy[0], energy), change, r->discarded, (long long)r->napply,
                 (long long)r->dim_max, r->seconds);
-        halves += r->folded != KL_NOT_FOLDED;
+        halves += kl_is_folded(r->folded);
     }
     if (halves > 0)
         fprintf(to, "%d of these sweeps went over half of the lattice, of which the other half is the image\n",

@@ -195,7 +195,7 @@ void kl_report_result_json(FILE *to, const kl_result *r, const kl_run_facts *fac
         kl_json_real(&j, "change", row->change);
         kl_json_real(&j, "discarded", row->discarded);
         kl_json_int(&j, "sites_per_step", row->sites == 1 ? 1 : 2);
-        kl_json_bool(&j, "half_of_the_lattice", row->folded != KL_NOT_FOLDED);
+        kl_json_bool(&j, "half_of_the_lattice", kl_is_folded(row->folded));
         kl_json_real(&j, "two_site_variance", row->variance * row->unit * row->unit);
         kl_json_int(&j, "products", row->napply);
         kl_json_int(&j, "dim_max", row->dim_max);

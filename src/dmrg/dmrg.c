@@ -321,7 +321,7 @@ static kl_status sweep(run *r, const kl_stage *g, kl_err *err)
     kl_dmrg_row *const row = &res->row[res->nrow];
     *row = under_way ? r->o->done[res->nrow] : kl_dmrg_new_row(r, g);
     r->sweep_start = kl_prof_seconds();
-    r->turned = row->folded;
+    r->turned = kl_is_folded(row->folded);
     r->seconds_before = row->seconds;
     r->flop_before = row->flop - e->flop;
     r->istep = !under_way ? 0 : r->o->direction > 0 ? e->centre : 2 * (n - 2) - e->centre;
@@ -566,7 +566,7 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
             !r->interrupted || (r->e->centre == 0 && (r->interrupted < 0 || r->e->nsite == 2));
         ends = complete && kl_schedule_ends(&r->plan, res, &res->stop);
         if (complete && !ends) KL_TRY(begin_lower(r, err));
-        if (complete && !ends && kl_dmrg_stalls(r)) KL_TRY(look_at_image(r, err));
+        if (complete && !ends && kl_dmrg_asks_image(r)) KL_TRY(look_at_image(r, err));
         if (!ends && r->interrupted) {
             res->stop = KL_STOP_INTERRUPTED;
             res->direction = r->interrupted;

@@ -151,8 +151,10 @@ typedef enum kl_folded {
     KL_FOLDED,
     /* so it did, but the energy of images was higher: the best state of so few states is no image of itself,
        and later sweeps go over all of it */
-    KL_FOLDED_HIGHER
+    KL_FOLDED_HIGHER,
+    KL_NO_IMAGE /* it did not, for its state was no image of itself at all (turning.c) */
 } kl_folded;
+static inline int kl_is_folded(int folded) { return folded == KL_FOLDED || folded == KL_FOLDED_HIGHER; }
 
 struct kl_dmrg_row { /* one sweep, as reported */
     int m, m_reached;

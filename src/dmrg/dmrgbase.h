@@ -71,8 +71,9 @@ void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row);
    state lies close; else *both is NULL and the run's rival knows. */
 kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, int may_go_on, kl_state **both,
                              kl_err *err) KL_MUST_CHECK;
-/* 1: sweeps that may keep more states find none for the first time, and have not converged. */
-int kl_dmrg_stalls(const kl_dmrg_course *r);
+/* 1: an automatic run that goes on had better look at its state's image: sweeps that may keep more states
+   find none, or the state has been no image of itself for some sweeps. */
+int kl_dmrg_asks_image(const kl_dmrg_course *r);
 /* entropy[nsite - 1]: of the other half's cuts those of their images. */
 void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy);
 

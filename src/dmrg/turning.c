@@ -13,9 +13,14 @@
    become images are as good as those that were just optimized. A state that is not its own image, such as one
    of two domains, has next to nothing in common with it. */
 #define MOST_LOST 0.01
+#define NO_IMAGE 0.1 /* and what one loses that is none, rather than not yet one */
 #define NEARLY 0.99 /* <state|image> */
+#define SAME 0.99999 /* but for what truncation leaves */
 #define ROOM 0.7 /* of the states that a sweep may keep */
-enum { MOST_JOINED = 2 }; /* times that sweeps begin again with a state and its image */
+enum {
+    MOST_JOINED = 2, /* times that sweeps begin again with a state and its image */
+    FEW = 128 /* states of a block */
+};
 
 kl_status kl_dmrg_find_turn(kl_dmrg_course *r, kl_err *err)
 {
@@ -30,7 +35,7 @@ kl_status kl_dmrg_turn_round(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *
 {
     kl_status st = KL_OK;
     kl_status failed;
-    double lost;
+    double lost = 0;
     /* the first sweep's state is no image of itself yet */
     if (r->e->centre != r->turn || r->probing || r->res->nrow == 0) return KL_OK;
     /* Guards are there where states lie close, or where that is not known: mixtures are no images of
@@ -45,7 +50,7 @@ kl_status kl_dmrg_turn_round(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *
     const int alone = kl_ranks_size(r->e->ex) == 1;
     if (failed == KL_ENOMEM && alone && (!r->turned || kl_dmrg_leaves_device(r, failed, err))) failed = KL_OK;
     KL_TRY(failed);
-    row->folded = r->turned ? KL_FOLDED : KL_NOT_FOLDED;
+    row->folded = r->turned ? KL_FOLDED : lost > NO_IMAGE ? KL_NO_IMAGE : KL_NOT_FOLDED;
     if (r->turned) r->istep = 2 * (r->e->nsite - 2) - r->e->centre - 1;
 out:
     return st;
@@ -80,14 +85,14 @@ void kl_dmrg_end_turned(kl_dmrg_course *r, const kl_stage *g, kl_dmrg_row *row)
 {
     r->turned = 0;
     /* the way there does not know whether it will turn round */
-    if (row->folded && r->e->centre == 0 && g->settling)
+    if (kl_is_folded(row->folded) && r->e->centre == 0 && g->settling)
         row->variance *= (double)(r->e->nsite - 3) / (r->turn - 1);
 }
 
 void kl_dmrg_image_entropies(const kl_dmrg_course *r, double *entropy)
 {
     const int n = r->e->nsite;
-    if (!r->res->row[r->res->nrow - 1].folded) return;
+    if (!kl_is_folded(r->res->row[r->res->nrow - 1].folded)) return;
     for (int c = 0; c < (n - 1) / 2; c++) entropy[n - 2 - c] = entropy[c];
 }
 
@@ -126,7 +131,7 @@ static kl_status part_twins(kl_dmrg_course *r, const kl_state *state, int may_go
     const kl_outlook now = kl_schedule_outlook(&r->plan, r->res);
     double width, overlap;
     int joined = 0;
-    KL_TRY(kl_twins_find(r->where, r->e, state, &overlap, both, err));
+    KL_TRY(kl_twins_find(r->where, r->e, state, last->states > FEW ? NEARLY : SAME, &overlap, both, err));
     if (!*both) return KL_OK;
     KL_TRY(weigh_twins(r, *both, now.bar, &width, err));
     for (int k = 0; k < r->res->nrow; k++) joined += is_joined(&r->res->row[k]);
@@ -148,10 +153,13 @@ kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, int may_g
 {
     const kl_terms *const t = r->e->terms;
     const int spin = kl_model_spin(t->model);
+    const kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
     *both = NULL;
-    /* a state that could be folded is one that its sweeps have in bases of both sides */
-    if (r->o->nstate > 1 || r->plan.whole || r->res->row[r->res->nrow - 1].folded == KL_FOLDED ||
-        (spin >= 0 && r->o->target.v[spin] != 0) || kl_ranks_size(r->where) > 1 || state->nsite < 4)
+    /* a state that could be folded is one that its sweeps have in bases of both sides; bases for both
+       take four times the memory, which a state that has not converged is not worth */
+    if (r->o->nstate > 1 || r->plan.whole || last->folded == KL_FOLDED ||
+        (!may_go_on && last->states > FEW) || (spin >= 0 && r->o->target.v[spin] != 0) ||
+        kl_ranks_size(r->where) > 1 || state->nsite < 4)
         return KL_OK;
     if (!kl_inversion_keeps(t)) return KL_OK;
     const kl_status st = part_twins(r, state, may_go_on, both, err);
@@ -159,10 +167,29 @@ kl_status kl_dmrg_find_twins(kl_dmrg_course *r, const kl_state *state, int may_g
     return st == KL_ENOMEM ? KL_OK : st; /* what was found stands */
 }
 
-int kl_dmrg_stalls(const kl_dmrg_course *r)
+/* 1: sweeps that may keep more states find none, for the first time. */
+static int keeps_no_more(const kl_dmrg_result *res)
 {
     int n = 0;
-    for (int k = 0; k < r->res->nrow; k++) n += r->res->row[k].m_reached < ROOM * r->res->row[k].m;
-    const kl_dmrg_row *const last = &r->res->row[r->res->nrow - 1];
-    return r->o->nsweep == 0 && n == 1 && last->m_reached < ROOM * last->m;
+    for (int k = 0; k < res->nrow; k++) n += res->row[k].m_reached < ROOM * res->row[k].m;
+    const kl_dmrg_row *const last = &res->row[res->nrow - 1];
+    return n == 1 && last->m_reached < ROOM * last->m;
+}
+
+/* 1: the third sweep, or sixth, since the state was no image of itself. Most runs with such a state have
+   ended by then. */
+static int stays_no_image(const kl_dmrg_result *res)
+{
+    enum { SWEEPS = 3 };
+    int n = 0;
+    for (int k = 0; k < res->nrow; k++) {
+        const int how = res->row[k].folded;
+        n = how == KL_NO_IMAGE || (n > 0 && how == KL_NOT_FOLDED) ? n + 1 : 0;
+    }
+    return n > 0 && n % SWEEPS == 0;
+}
+
+int kl_dmrg_asks_image(const kl_dmrg_course *r)
+{
+    return r->o->nsweep == 0 && (keeps_no_more(r->res) || stays_no_image(r->res));
 }

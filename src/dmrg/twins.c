@@ -9,7 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-#define SAME 0.99999 /* |<s|image>| of a state that is even or odd, but for what truncation leaves */
 #define DEPENDENT 1e-9 /* norm that a state has beyond others, and is left out */
 
 /* ---- 1. the image ---- */
@@ -356,8 +355,8 @@ out:
     return st;
 }
 
-kl_status kl_twins_find(kl_exec *ex, const kl_engine *e, const kl_state *s, double *overlap, kl_state **out,
-                        kl_err *err)
+kl_status kl_twins_find(kl_exec *ex, const kl_engine *e, const kl_state *s, double same, double *overlap,
+                        kl_state **out, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_canonical *c = NULL, *other = NULL;
@@ -368,7 +367,7 @@ kl_status kl_twins_find(kl_exec *ex, const kl_engine *e, const kl_state *s, doub
     KL_TRY(image_of(c, s, &image, err));
     KL_TRY(kl_canonical_create(ex, image, 0, &other, err));
     KL_TRY(kl_canonical_overlap(c, other, overlap, err));
-    if (fabs(*overlap) > SAME) goto out;
+    if (fabs(*overlap) > same) goto out;
     const kl_state *const both[2] = {s, image};
     KL_TRY(join(e, both, out, err));
     for (int v = 0; v < 2; v++) (*out)->energy[v] = s->energy[0];

@@ -10,8 +10,8 @@
 kl_status kl_twins_image(kl_exec *ex, const kl_state *s, kl_state **out, kl_err *err) KL_MUST_CHECK;
 
 /* Both as wavefunctions in bases that hold them exactly, the image being the second; *out NULL: s is even or
-   odd. *overlap: of the two. e: of an H that is its own image. */
-kl_status kl_twins_find(kl_exec *ex, const kl_engine *e, const kl_state *s, double *overlap, kl_state **out,
-                        kl_err *err) KL_MUST_CHECK;
+   odd, as far as the overlap with its image is more than `same`. e: of an H that is its own image. */
+kl_status kl_twins_find(kl_exec *ex, const kl_engine *e, const kl_state *s, double same, double *overlap,
+                        kl_state **out, kl_err *err) KL_MUST_CHECK;
 
 #endif

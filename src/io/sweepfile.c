@@ -151,7 +151,7 @@ kl_status kl_sweepfile_get(const kl_h5_in *in, kl_dmrg_result *d, kl_err *err)
         to->kept = r->held ? r->kept : NAN;
         to->states = r->states > 0 ? r->states : 0;
         to->again = r->again != 0;
-        to->folded = r->folded == KL_FOLDED || r->folded == KL_FOLDED_HIGHER ? (int)r->folded : KL_NOT_FOLDED;
+        to->folded = r->folded >= KL_NOT_FOLDED && r->folded <= KL_NO_IMAGE ? (int)r->folded : KL_NOT_FOLDED;
         to->sites = r->sites == 1 ? 1 : 2;
         to->variance = r->sites == 1 ? r->variance : NAN;
         to->unit = r->unit > 0 ? r->unit : 1;

@@ -3,6 +3,7 @@
    of the lattice.
    SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
+#include "dmrg/dmrgbase.h"
 #include "dmrg/halves.h"
 #include "dmrg/onesite.h"
 #include "dmrg/canonical.h"
@@ -10,6 +11,8 @@
 #include "kl_test.h"
 #include "model/inversion.h"
 #include "spin_kit.h"
+#include <ctype.h>
+#include <string.h>
 
 static kl_err err;
 
@@ -240,7 +243,7 @@ static void check_twins(const fold_case *t, int spin)
     expect_true(fabs(same) < 0.9);
     expect_ok(kl_twins_image(ex, image, &back, &err), err);
     expect_near(fabs(overlap_of(ex, here, 0, back, 0)), 1, 1e-11);
-    expect_ok(kl_twins_find(ex, e, here, &other[0], &both, &err), err);
+    expect_ok(kl_twins_find(ex, e, here, 0.99999, &other[0], &both, &err), err);
     expect_near(other[0], same, 1e-12);
     expect_true(both && both->nstate == 2);
     expect_near(fabs(overlap_of(ex, both, 0, here, 0)), 1, 1e-11);
@@ -254,6 +257,38 @@ static void check_twins(const fold_case *t, int spin)
     kl_engine_destroy(&e);
     kl_exec_close(&ex);
     close_system(&s);
+}
+
+/* Rows as letters: . not folded, f folded, h higher so, n no image; a capital: half of its m is used. */
+static void test_asks_image(void **state)
+{
+    static const struct {
+        const char *rows;
+        int nsweep, asks;
+    } list[] = {
+        {"....", 0, 0},     {"..nn", 0, 0},  {"..nnn", 0, 1},  {"..nn.", 0, 1},    {"..nn..", 0, 0},
+        {"..nn....", 0, 1}, {"..nnf", 0, 0}, {"..nnfn", 0, 0}, {"..nnfnn.", 0, 1}, {"..nnh.", 0, 0},
+        {"...h..", 0, 0},   {"..nnn", 5, 0}, {"....N", 0, 1},  {"..F.N", 0, 0},
+    };
+    (void)state;
+    for (size_t k = 0; k < sizeof list / sizeof *list; k++) {
+        kl_dmrg_row row[10] = {{.m = 0}};
+        const int n = (int)strlen(list[k].rows);
+        for (int i = 0; i < n; i++) {
+            const char c = list[k].rows[i];
+            row[i].m = 100;
+            row[i].m_reached = isupper((unsigned char)c) ? 50 : 100;
+            row[i].folded = tolower((unsigned char)c) == 'n'   ? KL_NO_IMAGE
+                            : tolower((unsigned char)c) == 'f' ? KL_FOLDED
+                            : c == 'h'                         ? KL_FOLDED_HIGHER
+                                                               : KL_NOT_FOLDED;
+        }
+        const kl_dmrg_opts o = {.nsweep = list[k].nsweep};
+        kl_dmrg_result res = {.row = row, .nrow = n};
+        const kl_dmrg_course r = {.o = &o, .res = &res};
+        kl_test_case("%s", list[k].rows);
+        expect_eq(kl_dmrg_asks_image(&r), list[k].asks);
+    }
 }
 
 static void test_twins(void **state)
@@ -304,7 +339,7 @@ static void check_run(const run_case *t, kl_sites sites)
     double exact[KL_MAX_STATE];
     kl_state *state = NULL;
     kl_test_case("%s %s %s sites %d", t->model, t->lattice, t->charge, sites);
-    for (int i = 0; i < half.res.nrow; i++) folded += half.res.row[i].folded != KL_NOT_FOLDED;
+    for (int i = 0; i < half.res.nrow; i++) folded += kl_is_folded(half.res.row[i].folded);
     for (int i = 0; i < all.res.nrow; i++) expect_eq(all.res.row[i].folded, KL_NOT_FOLDED);
     expect_true(folded >= 3);
     levels(&s, core_charge(s.model, t->charge), KL_STRATEGY_AUTO, t->nstate, exact, &state); /* as a whole */
@@ -462,7 +497,7 @@ static void test_not_folded(void **state)
     core_run half = run_of(&s, &t, KL_SITES_TWO, 0), all = run_of(&s, &t, KL_SITES_TWO, 1);
     expect_true(kl_halves_possible(s.terms, core_charge(s.model, "Sz=0")));
     expect_near(half.res.energy[0], all.res.energy[0], 1e-10);
-    expect_true(!half.res.row[half.res.nrow - 1].folded);
+    expect_true(!kl_is_folded(half.res.row[half.res.nrow - 1].folded));
     core_drop(&half);
     core_drop(&all);
     close_system(&s);
@@ -481,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_two_wells),
         cmocka_unit_test(test_stalls),
         cmocka_unit_test(test_two_wells_by_schedule),
+        cmocka_unit_test(test_asks_image),
         cmocka_unit_test(test_twins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
