@@ -520,6 +520,10 @@ static kl_status finish(run *r, kl_state **state, int *ends, kl_err *err)
             goto out;
         }
         if (st != KL_OK) goto out;
+        if (r->interrupted) { /* a run that goes on from there does this alone */
+            r->res->stop = KL_STOP_INTERRUPTED;
+            goto out;
+        }
         if (!kl_schedule_ends(&r->plan, r->res, &r->res->stop)) {
             *ends = 0;
             KL_TRY(begin_again(r, state, err));
@@ -552,7 +556,9 @@ static kl_status sweeps(run *r, kl_stage g, kl_state **state, kl_err *err)
 {
     kl_status st = KL_OK;
     kl_dmrg_result *const res = r->res;
-    for (int ends = 0; !ends;) {
+    int ends = r->o->ndone > 0 && r->o->direction == 0 && kl_schedule_ends(&r->plan, res, &res->stop);
+    if (ends) KL_TRY(finish(r, state, &ends, err)); /* which was interrupted */
+    while (!ends) {
         if (r->o->direction == 0 || res->nrow > r->o->ndone) {
             g = kl_schedule_stage(&r->plan, res);
             if (r->o->place && !r->left && res->nrow > r->o->ndone)

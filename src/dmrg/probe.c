@@ -125,8 +125,7 @@ kl_status kl_dmrg_probe(kl_dmrg_course *r, const kl_state *state, kl_err *err)
             last->probed = 1;
         }
     }
-    r->interrupted = 0; /* what the run found stands */
-    memcpy(r->energy, energy, sizeof energy);
+    memcpy(r->energy, energy, sizeof energy); /* what the run found stands */
 out:
     r->probing = 0;
     return st;

@@ -160,7 +160,7 @@ kl_status kl_dmrgrun_start(kl_task *t, const kl_result *done, kl_state **state, 
         KL_TRY(kl_request_check_other(&scene, o->measure.text[i], t->target, err));
     if (done != NULL) {
         KL_TRY(kl_result_match(o->resume, done, t->model, t->lat, t->params, t->target, KL_MATCH_RUN, err));
-        if (!done->finished && o->nschedule > 0 && done->sweep_done >= o->nschedule)
+        if (!done->finished && o->nschedule > 0 && done->sweep_done > o->nschedule)
             KL_TRY(kl_fail(err, KL_EINPUT, "--resume: %.300s is past the %d sweeps of the schedule",
                            o->resume, o->nschedule));
         KL_TRY(kl_result_read_state(o->resume, t->terms, state, err));

@@ -445,6 +445,47 @@ static void test_interrupted(void **state)
     core_no_memory();
 }
 
+enum { LOOKED = 4 }; /* sweeps */
+static int behind_sweeps(void *self) { return ((const watcher *)self)->sweeps >= LOOKED; }
+
+/* Trap: interrupted behind its sweeps, while it looks for states that lie close, a schedule had finished with
+   a bar that knew nothing of them. */
+static void test_interrupted_look(void **state)
+{
+    kl_err err = {""};
+    core_job j;
+    kl_dmrg_sweep sweep[LOOKED] = {{20, 1e-4, 0}, {20, 1e-6, 0}, {20, 0, 0}, {20, 0, 0}};
+    kl_dmrg_row rows[LOOKED];
+    (void)state;
+    core_open(&j, core_model("hubbard", "F=1/2"), "chain:12", NULL, "U=4");
+    const kl_dmrg_opts opts = {.target = core_charge(j.model, "N_up=6 N_dn=6"),
+                               .nstate = 1,
+                               .nsweep = LOOKED,
+                               .sweep = sweep,
+                               .seed = 1};
+    core_run whole = {.opts = opts}, part = {.opts = opts};
+    core_go(&j, &whole);
+    expect_true(whole.res.row[LOOKED - 1].probed);
+    watcher w = {.at.stop_after = 0};
+    const kl_dmrg_monitor mon = {.self = &w, .sweep = count_sweep, .interrupted = behind_sweeps};
+    expect_ok(kl_dmrg_run(j.terms, j.ex, &part.opts, &mon, &part.state, &part.res, &err), err);
+    expect_eq(part.res.stop, KL_STOP_INTERRUPTED);
+    expect_true(part.res.nrow == LOOKED && part.res.direction == 0 && !part.res.row[LOOKED - 1].probed);
+    memcpy(rows, part.res.row, sizeof rows);
+    part.opts.ndone = LOOKED, part.opts.done = rows;
+    core_go(&j, &part);
+    expect_eq(part.res.stop, KL_STOP_SCHEDULE);
+    expect_eq(part.res.nrow, LOOKED);
+    expect_near(part.res.energy[0], whole.res.energy[0], 0);
+    expect_near(part.res.gap, whole.res.gap, 1e-6);
+    expect_near(part.res.error_estimate, whole.res.error_estimate, 1e-6 * whole.res.error_estimate);
+    whole.opts.sweep = part.opts.sweep = NULL; /* not from the heap */
+    core_drop(&whole);
+    core_drop(&part);
+    core_close(&j);
+    core_no_memory();
+}
+
 typedef struct bit_case {
     const char *model, *lattice, *sets, *charge;
     double accuracy;
@@ -561,8 +602,8 @@ int main(void)
         cmocka_unit_test(test_turns),         cmocka_unit_test(test_multiplets),
         cmocka_unit_test(test_product_start), cmocka_unit_test(test_equal_bits),
         cmocka_unit_test(test_warm_start),    cmocka_unit_test(test_wrong_state),
-        cmocka_unit_test(test_interrupted),   cmocka_unit_test(test_to_the_bit),
-        cmocka_unit_test(test_go_on),
+        cmocka_unit_test(test_interrupted),   cmocka_unit_test(test_interrupted_look),
+        cmocka_unit_test(test_to_the_bit),    cmocka_unit_test(test_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
