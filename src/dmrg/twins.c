@@ -293,7 +293,7 @@ out:
     return st;
 }
 
-/* Wavefunction v of *to, whose bases are there: that of `from'. */
+/* Wavefunction v of *to, whose bases are there: that of `from`. */
 static kl_status put_psi(const kl_state *from, const within *w, const kl_layout *lay, int v, kl_state *to,
                          kl_err *err)
 {
